@@ -1,0 +1,17 @@
+"""Errors of this room. Each message names the mend; the command line prints it as one line."""
+
+
+class RetrievalError(Exception):
+    """A fault of input or set-up that the user can mend."""
+
+
+class QueryError(RetrievalError, ValueError):
+    """A query, k or pool that can't be searched for."""
+
+
+class CorpusError(RetrievalError, ValueError):
+    """A corpus that can't be indexed: empty, duplicate ids, a line that is no JSON, …"""
+
+
+class IndexFault(RetrievalError):
+    """An index that is missing, broken, half-built or of another encoder or engine."""
