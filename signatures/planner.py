@@ -1,0 +1,44 @@
+"""Planner: what has to be looked up before a question can be answered."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import dspy
+
+Kind = Literal["single", "bridge", "comparison"]
+
+
+class Decompose(dspy.Signature):  # type: ignore[misc]
+    """Break a question into the look-ups that answer it.
+
+    Say first what kind of question it is: "single" when one document can answer it, "bridge" when
+    a later look-up needs a name or fact that an earlier one finds, "comparison" when facts about
+    several things are found independently and then compared.
+
+    Then list the sub-questions in the order in which they must be answered. Each must be
+    answerable from a single document and must make sense on its own. Where a sub-question needs
+    the answer to an earlier one, write {answer_1}, {answer_2}, … in its place; never guess that
+    answer. Keep every condition of the question and add none. A question of kind "single" is its
+    own only sub-question. Leave the final comparing or combining out: it comes later.
+    """
+
+    question: str = dspy.InputField(desc="the question to plan for")
+    kind: Kind = dspy.OutputField(desc="single, bridge or comparison")
+    sub_questions: list[str] = dspy.OutputField(
+        desc="sub-questions in order, with {answer_1} and so on for answers not known yet"
+    )
+
+
+class RepairPlan(dspy.Signature):  # type: ignore[misc]
+    """Correct a plan of sub-questions that can't be carried out.
+
+    Return the whole plan again with its fault mended: sub-questions in the order in which they
+    must be answered, each answerable from a single document, with {answer_1}, {answer_2}, … only
+    for answers of earlier sub-questions. Keep every condition of the question and add none.
+    """
+
+    question: str = dspy.InputField(desc="the question that the plan is for")
+    plan: list[str] = dspy.InputField(desc="the faulty plan")
+    fault: str = dspy.InputField(desc="what is wrong with it")
+    sub_questions: list[str] = dspy.OutputField(desc="the corrected plan")
