@@ -1,0 +1,199 @@
+"""Evaluate: one program over many questions, resumable, with the metrics of the result."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Any
+
+import dspy
+
+from benchmarks.question import Question
+from metrics import Summary, summarise
+from metrics.record import Record
+from optimize.answers import AnswerStore
+from optimize.errors import TooManyFailures
+from optimize.rows import PredictionRow, hop_rows, ledger_of, record
+from programs import Account, Cancelled, Evidence, MultiHopProgram, OutOfBudget, fingerprint
+from programs.faults import StopRun
+
+FAILURES_IN_A_ROW = 8
+"""So many questions failing one after another with nothing between them stop the run."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Rows, records and metrics of one program on some questions."""
+
+    fingerprint: str
+    rows: tuple[PredictionRow, ...]
+    records: tuple[Record, ...]
+    metrics: Mapping[str, Summary]
+    reused: int = 0
+    """Rows that were known before."""
+    asked: Account = field(default_factory=Account)
+    """What the rows that were asked now cost."""
+
+    @property
+    def failed(self) -> int:
+        return sum(row.stop_reason == "error" for row in self.rows)
+
+    def scores(self, name: str) -> list[float | None]:
+        """One metric by question."""
+        from metrics import metric
+
+        measure = metric(name)
+        return [measure.score(r) for r in self.records]
+
+    def values(self) -> dict[str, float | None]:
+        """Metric values by name, None where no question has one."""
+        return {name: summary.value for name, summary in self.metrics.items()}
+
+
+Progress = Callable[[int, int, PredictionRow], None]
+"""Told (done, total, row) after each question."""
+
+
+def answer(program: MultiHopProgram, question: Question, mark: str) -> PredictionRow:
+    """Ask a program one question; a program's failure becomes a row with ``error``.
+
+    Raises only what stops a run: ``StopRun`` and ``Cancelled``.
+    """
+    started = time.perf_counter()
+    evidence, usage, extra = Evidence(), {}, {}
+    cited: list[str] = []
+    try:
+        prediction = program(question=question.question)
+        evidence = prediction.evidence
+        text, stop, error = prediction.answer, prediction.stop_reason, prediction.error
+        usage = prediction.usage.to_json()
+        known = {"answer", "evidence", "stop_reason", "error", "usage", "cited"}
+        extra = {k: v for k, v in prediction.items() if k not in known}
+        cited = list(prediction.get("cited") or [])
+    except OutOfBudget as limit:
+        text, stop, error = None, "error", f"budget: {limit}"
+    except Exception as fault:
+        text, stop = None, "error"
+        error = f"{type(fault).__name__}: {' '.join(str(fault).split())[:500]}"
+    return PredictionRow(
+        id=question.id,
+        fingerprint=mark,
+        answer=text,
+        stop_reason=stop,
+        hops=hop_rows(evidence),
+        ranked=[p.id for p in evidence.ranked()],
+        usage=usage,
+        seconds=round(time.perf_counter() - started, 4),
+        error=error,
+        cited=cited,
+        extra=extra,
+    )
+
+
+def evaluate(
+    program: MultiHopProgram,
+    questions: Sequence[Question],
+    *,
+    answer_rule: str = "squad",
+    store: AnswerStore | None = None,
+    workers: int = 4,
+    progress: Progress | None = None,
+    stop: Callable[[Sequence[Record]], bool] | None = None,
+    metrics: Sequence[str] | None = None,
+) -> Evaluation:
+    """Ask every question, at most ``workers`` at once, and score what comes back.
+
+    Rows already in ``store`` under this program's fingerprint are not asked again. ``stop`` is
+    told the records so far, in the questions' order, after each one; when it says True no further
+    question is asked. Raises ``StopRun`` (configuration), ``TooManyFailures``; what was answered
+    by then is in the store.
+    """
+    mark = fingerprint(program)
+    store = store if store is not None else AnswerStore()
+    rows: dict[int, PredictionRow] = {}
+    spent = Account()
+    reused = 0
+    in_a_row = 0
+    lock = threading.Lock()
+
+    def ask(place: int) -> tuple[int, PredictionRow, bool]:
+        question = questions[place]
+        with dspy.context(trace=None):
+            row, known = store.answered(
+                question.id, mark, lambda: answer(program, question, mark)
+            )
+        return place, row, known
+
+    pending: set[Future[tuple[int, PredictionRow, bool]]] = set()
+    places = iter(range(len(questions)))
+    with ThreadPoolExecutor(max_workers=max(1, workers)) as pool:
+
+        def submit() -> bool:
+            place = next(places, None)
+            if place is None:
+                return False
+            pending.add(pool.submit(contextvars.copy_context().run, ask, place))
+            return True
+
+        try:
+            for _ in range(max(1, workers)):
+                submit()
+            while pending:
+                done, _ = wait(pending, return_when=FIRST_COMPLETED)
+                pending -= done
+                for future in done:
+                    place, row, known = future.result()
+                    with lock:
+                        rows[place] = row
+                        reused += known
+                        if not known:
+                            spent += ledger_of(row).total
+                        failed = row.stop_reason == "error" and not known
+                        in_a_row = in_a_row + 1 if failed else 0
+                    if in_a_row >= FAILURES_IN_A_ROW:
+                        raise TooManyFailures(
+                            f"{in_a_row} questions in a row failed, the last with: {row.error}. "
+                            "What was answered is kept; mend the endpoint and run this again"
+                        )
+                    if progress is not None:
+                        progress(len(rows), len(questions), row)
+                if stop is not None and stop(_records(questions, rows, answer_rule)):
+                    break
+                while len(pending) < max(1, workers) and submit():
+                    pass
+        except BaseException:
+            for future in pending:
+                future.cancel()
+            raise
+        finally:
+            for future in pending:
+                future.cancel()
+    for future in pending:
+        if future.done() and not future.cancelled() and future.exception() is None:
+            place, row, known = future.result()
+            rows[place] = row
+            reused += known
+            if not known:
+                spent += ledger_of(row).total
+    records = _records(questions, rows, answer_rule)
+    return Evaluation(
+        fingerprint=mark,
+        rows=tuple(rows[i] for i in sorted(rows)),
+        records=records,
+        metrics=summarise(records, metrics) if metrics else summarise(records),
+        reused=reused,
+        asked=spent,
+    )
+
+
+def _records(
+    questions: Sequence[Question], rows: Mapping[int, PredictionRow], answer_rule: str
+) -> tuple[Record, ...]:
+    return tuple(record(questions[i], rows[i], answer_rule) for i in sorted(rows))
+
+
+__all__ = ["Cancelled", "Evaluation", "StopRun", "answer", "evaluate"]

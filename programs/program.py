@@ -1,0 +1,216 @@
+"""MultiHopProgram: what every method is. ``tests/contracts`` holds each of them to this docstring.
+
+A method is a ``dspy.Module`` over a retriever, with a budget and named parts. It is called with a
+question and returns a ``dspy.Prediction`` with ``answer``, ``evidence`` and ``stop_reason``:
+
+- it ends within its budget on any LM output, and never makes more than ``lm_calls`` LM calls;
+- ``stop_reason`` is one of ``STOP_REASONS``; ``answer`` is None only with ``unanswerable`` or
+  ``error``; at a cap it gives the best answer so far with ``budget``;
+- every retrieval is a hop of the evidence, with the hop that it followed from as its parent;
+- per-question state lives in ``solve``'s arguments and the scope, never on ``self``;
+- its state is predictors, budget and parts, recursively (``programs.state``).
+
+A subclass writes ``solve(question, evidence)``, which reads like its paper's algorithm.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import dspy
+
+from programs.budget import HopBudget, Knob
+from programs.errors import BudgetError, OutOfBudget, QuestionError
+from programs.evidence import Conclusion, Evidence, StopReason
+from programs.fan_out import fan_out
+from programs.ledger import Ledger
+from programs.metered import MeteredAdapter
+from programs.scope import Listener, Meter, Scope, current, entering
+from programs.state import dump_program, load_program
+from programs.step import Step
+from retrieval import Passage, Retriever
+from signatures import Answer, Context, render
+
+DEADLINE = "hopsmith_deadline"
+"""Key in ``dspy.settings``: seconds that one question may take, None for no limit."""
+CANCEL = "hopsmith_cancel"
+"""Key in ``dspy.settings``: a ``threading.Event`` that ends the question at its next LM call."""
+LISTENER = "hopsmith_listener"
+"""Key in ``dspy.settings``: told of each hop as it happens."""
+
+
+@dataclass(frozen=True, slots=True)
+class MethodInfo:
+    """What ``hopsmith methods`` says of a method."""
+
+    name: str
+    source: str
+    """Paper and section, or the guide's approach."""
+    summary: str
+    parts: tuple[str, ...] = ()
+    """Named parts that its constructor takes besides retriever and budget."""
+    oracle: bool = True
+    """Whether the oracle can answer for it: its answers pass through our signatures."""
+
+
+class MultiHopProgram(dspy.Module):  # type: ignore[misc]
+    """Base of every method; see the module docstring for the contract."""
+
+    info: ClassVar[MethodInfo]
+    knobs: ClassVar[tuple[Knob, ...]] = ()
+    """The bounds that this method reads, each with the values that a search tries."""
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    """Where this method's default budget differs from HopBudget's."""
+
+    def __init__(
+        self, retriever: Retriever, budget: HopBudget | None = None, **arguments: Any
+    ) -> None:
+        """``arguments`` are what a subclass's constructor was given besides; they are part of the
+        fingerprint and of an export, and must be JSON values."""
+        super().__init__()
+        self.retriever = retriever
+        self.budget = budget if budget is not None else self.default_budget()
+        self.arguments = dict(arguments)
+        self.final = Step(Answer, role="writer", fallback={"answer": ""})
+
+    @classmethod
+    def default_budget(cls) -> HopBudget:
+        """The budget that this method has when it is given none."""
+        return replace(HopBudget(), **cls.defaults)
+
+    def solve(self, question: str, evidence: Evidence) -> Conclusion:
+        """The method. Grows ``evidence``; raises ``OutOfBudget`` when a bound stops it."""
+        raise TypeError(f"{type(self).__name__} must define solve(question, evidence)")
+
+    def forward(self, question: str) -> dspy.Prediction:
+        """Answer one question. Opens the question's scope unless an outer program has."""
+        if not isinstance(question, str) or not question.strip():
+            raise QuestionError("the question is empty: give it at least one word")
+        outer = current()
+        if outer is not None:
+            return self._within(question, outer)
+        seconds = dspy.settings.get(DEADLINE)
+        meter = Meter(
+            self.budget.lm_calls, None if seconds is None else time.monotonic() + seconds
+        )
+        cancel = dspy.settings.get(CANCEL)
+        if cancel is not None:
+            meter.cancelled = cancel
+        scope = Scope(question, meter, Ledger(), dspy.settings.get(LISTENER))
+        adapter = dspy.settings.adapter or dspy.JSONAdapter()
+        with entering(scope, adapter=MeteredAdapter(adapter)):
+            return self._within(question, scope)
+
+    def _within(self, question: str, scope: Scope) -> dspy.Prediction:
+        evidence = Evidence()
+        try:
+            end = self.solve(question, evidence)
+        except OutOfBudget:
+            end = self.at_cap(question, evidence)
+        answer, stop = settled(end.answer, end.stop_reason)
+        if answer is None and stop not in ("unanswerable", "error"):
+            stop = "budget" if stop == "budget" else "unanswerable"
+            if stop == "budget":
+                stop, end = "error", replace(end, error=end.error or "the budget left no answer")
+        return dspy.Prediction(
+            answer=answer,
+            evidence=evidence,
+            stop_reason=stop,
+            error=end.error,
+            usage=scope.ledger,
+            **end.extra,
+        )
+
+    def at_cap(self, question: str, evidence: Evidence) -> Conclusion:
+        """The best answer so far: the reserved LM call over the evidence, or when even that is
+        gone (deadline passed, reserve spent) the latest answer of any hop."""
+        try:
+            return Conclusion(self.write(question, evidence), "budget")
+        except OutOfBudget:
+            return Conclusion(evidence.best_answer(), "budget")
+
+    def ask(self, step: Step, **inputs: Any) -> dspy.Prediction:
+        """Ask one step, thinking first where the budget says so for its role."""
+        return step(think=step.role in self.budget.think, **inputs)
+
+    def ask_final(self, step: Step, **inputs: Any) -> dspy.Prediction:
+        """Ask a step whose answer ends the question: it may take the meter's reserve."""
+        scope = current()
+        if scope is None:
+            return self.ask(step, **inputs)
+        with entering(replace(scope, final=True)):
+            return self.ask(step, **inputs)
+
+    def ask_each(self, step: Step, inputs: Sequence[Mapping[str, Any]]) -> list[dspy.Prediction]:
+        """Ask one step several independent things at once; replies in order."""
+        return fan_out([lambda given=given: self.ask(step, **given) for given in inputs])
+
+    def search(self, queries: Sequence[str]) -> list[list[Passage]]:
+        """One batched search at the budget's k and pool."""
+        return self.retriever.search(
+            list(queries), self.budget.passages, pool=self.budget.retrieve
+        )
+
+    def context(
+        self, passages: Sequence[Passage], protected: Sequence[str] = ()
+    ) -> Context:
+        """Passages as prompt text within the budget's bounds."""
+        return render(
+            passages,
+            max_passages=self.budget.context_passages,
+            max_tokens=self.budget.context_tokens,
+            protected=protected,
+        )
+
+    def write(self, question: str, evidence: Evidence) -> str | None:
+        """The final answer from the pooled passages, by the writer."""
+        reply = self.ask_final(
+            self.final, context=self.context(evidence.ranked()), question=question
+        )
+        return reply.answer or evidence.best_answer()
+
+    def with_budget(self, budget: HopBudget) -> MultiHopProgram:
+        """A copy with another budget. Raises ``BudgetError`` if a part can't follow."""
+        if not isinstance(budget, HopBudget):
+            raise BudgetError(f"a HopBudget is wanted, got {type(budget).__name__}")
+        copied: MultiHopProgram = self.deepcopy()
+        copied.budget = budget
+        return copied
+
+    @property
+    def parts(self) -> dict[str, MultiHopProgram]:
+        """Sub-programs by attribute name."""
+        return {n: v for n, v in self.__dict__.items() if isinstance(v, MultiHopProgram)}
+
+    @property
+    def steps(self) -> dict[str, Step]:
+        """Own steps by attribute name, parts left out."""
+        return {n: v for n, v in self.__dict__.items() if isinstance(v, Step)}
+
+    def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
+        """``{"predictors", "budget", "parts"}``, parts recursively; no key, no LM."""
+        return dump_program(self, json_mode=json_mode)
+
+    def load_state(self, state: Mapping[str, Any], **_: Any) -> None:
+        """Take on a dumped state. Raises ``StateError`` field by field where it doesn't fit."""
+        load_program(self, state)
+
+
+def settled(answer: str | None, stop: StopReason) -> tuple[str | None, StopReason]:
+    """An answer of white space or none words is no answer."""
+    if answer is None:
+        return None, stop
+    text = " ".join(str(answer).split())
+    if text.casefold() in ("", "null", "none", "n/a"):
+        return None, stop
+    return text, stop
+
+
+def emit(event: str, **values: Any) -> None:
+    """Tell the question's listener, if there is one."""
+    scope = current()
+    if scope is not None and scope.listener is not None:
+        scope.listener(event, values)

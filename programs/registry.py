@@ -1,0 +1,59 @@
+"""Methods by name: ours, and those that installed packages add through the entry-point group
+``hopsmith.methods`` (each a MultiHopProgram subclass)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
+
+from programs.budget import HopBudget
+from programs.errors import ProgramError
+from programs.program import MultiHopProgram
+from retrieval import Retriever
+
+ENTRY_POINTS = "hopsmith.methods"
+
+OURS: dict[str, str] = {
+    "single_shot": "programs.single_shot:SingleShot",
+    "decompose": "programs.decompose:Decompose",
+}
+
+
+@cache
+def methods() -> Mapping[str, type[MultiHopProgram]]:
+    """Every method by name, ours first. Raises ``ProgramError`` for a plug-in that is none."""
+    found = {name: _load(name, where) for name, where in OURS.items()}
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda p: p.name):
+        if point.name in found:
+            raise ProgramError(f"method {point.name} of {point.value} has a name that is taken")
+        found[point.name] = _load(point.name, point.value)
+    return found
+
+
+def _load(name: str, where: str) -> type[MultiHopProgram]:
+    module, _, attribute = where.partition(":")
+    made = getattr(import_module(module), attribute, None)
+    if not (isinstance(made, type) and issubclass(made, MultiHopProgram)):
+        raise ProgramError(f"method {name}: {where} is not a MultiHopProgram class")
+    return made
+
+
+def method(name: str) -> type[MultiHopProgram]:
+    """The class of a method. Raises ``ProgramError`` that lists the names there are."""
+    if name not in methods():
+        raise ProgramError(f"no method {name!r}; there are {', '.join(sorted(methods()))}")
+    return methods()[name]
+
+
+def build(
+    name: str, retriever: Retriever, budget: HopBudget | None = None, **arguments: Any
+) -> MultiHopProgram:
+    """A method over a retriever; ``arguments`` go to its constructor."""
+    cls = method(name)
+    try:
+        return cls(retriever, budget, **arguments)
+    except TypeError as fault:
+        raise ProgramError(f"method {name}: {fault}") from fault

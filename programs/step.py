@@ -1,0 +1,69 @@
+"""Step: one question to the LM, asked in a role, retried once, and with a documented fallback."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import dspy
+from dspy.utils.exceptions import AdapterParseError
+
+from programs.errors import ProgramError
+from programs.faults import StopRun, is_configuration_fault
+
+ROLE_LMS = "hopsmith_role_lms"
+"""Key in ``dspy.settings``: LMs by role, used instead of the default one. They are never stored on
+a predictor (``get_lm`` would raise, ``reset`` would wipe them, a saved state would hold them)."""
+
+
+class Step(dspy.Predict):  # type: ignore[misc]
+    """A predictor with a role.
+
+    A reply that does not parse, or an LM that errs, is retried once, with an account of what was
+    wrong in the prompt (else the cache would replay the bad reply). When that fails too the step
+    returns ``fallback`` with ``error`` set; it raises only what must stop the whole run
+    (``StopRun``: a wrong key, an unknown model) and the signals of meter and cancel flag.
+    """
+
+    def __init__(
+        self, signature: type[dspy.Signature], role: str, fallback: Mapping[str, Any]
+    ) -> None:
+        super().__init__(signature)
+        missing = set(signature.output_fields) - set(fallback)
+        if missing:
+            raise ProgramError(f"step {role}: the fallback lacks {sorted(missing)}")
+        self.role = role
+        self.fallback = dict(fallback)
+
+    def forward(self, *, think: bool = False, **inputs: Any) -> dspy.Prediction:
+        """Ask. ``think`` asks for reasoning before the outputs (ChainOfThought)."""
+        signature = inputs.pop("signature", self.signature)
+        if think and "reasoning" not in signature.output_fields:
+            signature = signature.prepend("reasoning", _REASONING, type_=str)
+        lm = (dspy.settings.get(ROLE_LMS) or {}).get(self.role)
+        if lm is not None and "lm" not in inputs:
+            inputs["lm"] = lm
+        try:
+            return super().forward(signature=signature, **inputs)
+        except Exception as first:
+            problem = _problem(first)
+        retry = signature.append("format_problem", _FORMAT_PROBLEM, type_=str)
+        try:
+            return super().forward(signature=retry, format_problem=problem, **inputs)
+        except Exception as second:
+            return dspy.Prediction(**self.fallback, error=_problem(second))
+
+
+_REASONING = dspy.OutputField(desc="think step by step, briefly, before the outputs below")
+_FORMAT_PROBLEM = dspy.InputField(desc="why the previous reply could not be used; avoid it")
+
+
+def _problem(fault: Exception) -> str:
+    """One line about a failed call; raises ``StopRun`` for faults that no retry mends."""
+    mend = is_configuration_fault(fault)
+    if mend is not None:
+        raise StopRun(mend) from fault
+    if isinstance(fault, AdapterParseError):
+        reply = " ".join(str(getattr(fault, "lm_response", "")).split())
+        return f"the reply did not have the fields asked for: {reply[:200]}"
+    return f"{type(fault).__name__}: {' '.join(str(fault).split())[:200]}"
