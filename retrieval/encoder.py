@@ -1,0 +1,232 @@
+"""Encoder: texts to token vectors, by colbert-ai's own ``Checkpoint``.
+
+Passage vectors have shape (tokens, dim), unit length, float16; punctuation is left out as in
+colbert-ai. Queries of a checkpoint that was trained with [MASK] augmentation get it; others are
+their own tokens, [CLS] and [SEP] included.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from retrieval.checkpoint import CheckpointSpec, checkpoint
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Vectors = NDArray[np.float16]
+
+QUERY_CACHE = 4096
+BATCH = 32
+WINDOW_OVERLAP = 0.1
+"""Share of a window that the next one repeats, when a passage is longer than the checkpoint's."""
+
+Progress = Callable[[int, int], None]
+"""Told (passages encoded, passages in all)."""
+
+
+class Encoder:
+    """A checkpoint, loaded when first used. Thread-safe: one batch at a time (fast tokenizers keep
+    padding state, and torch uses all cores for one batch anyway)."""
+
+    def __init__(self, spec: CheckpointSpec) -> None:
+        self.spec = spec
+        self._lock = threading.RLock()
+        self._model: Any = None
+        self._queries: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Encoder:
+        return self
+
+    def _loaded(self) -> Any:
+        if self._model is None:
+            self._model = _load(self.spec)
+        return self._model
+
+    def windows(self, texts: Sequence[str]) -> list[list[str]]:
+        """Each text as one window, or as several where it is longer than the checkpoint reads."""
+        room = self.spec.doc_maxlen - 3
+        out: list[list[str]] = []
+        with self._lock:
+            tokenizer = self._loaded().raw_tokenizer
+            for text in texts:
+                if len(text) <= room:
+                    out.append([text])
+                    continue
+                offsets = tokenizer(
+                    text,
+                    add_special_tokens=False,
+                    return_offsets_mapping=True,
+                    truncation=False,
+                    verbose=False,
+                )["offset_mapping"]
+                if len(offsets) <= room:
+                    out.append([text])
+                    continue
+                step = max(1, int(room * (1 - WINDOW_OVERLAP)))
+                starts = range(0, max(1, len(offsets) - int(room * WINDOW_OVERLAP)), step)
+                out.append(
+                    [
+                        text[offsets[s][0] : offsets[min(s + room, len(offsets)) - 1][1]]
+                        for s in starts
+                    ]
+                )
+        return out
+
+    def passages(
+        self, texts: Sequence[str], progress: Progress | None = None
+    ) -> list[Vectors]:
+        """Token vectors of each text, in order. Batches are of texts of like length, so that
+        little is padding."""
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        out: list[Any] = [None] * len(texts)
+        done = 0
+        for start in range(0, len(order), BATCH):
+            places = order[start : start + BATCH]
+            with self._lock:
+                found = self._documents([texts[i] for i in places])
+            for place, vectors in zip(places, found, strict=True):
+                out[place] = vectors
+            done += len(places)
+            if progress is not None:
+                progress(done, len(texts))
+        return out
+
+    def _documents(self, texts: list[str]) -> list[Vectors]:
+        import torch
+
+        model = self._loaded()
+        ids, mask = model.doc_tokenizer.tensorize(texts)
+        with torch.inference_mode():
+            vectors, keep = model.doc(ids, mask, keep_dims="return_mask")
+        keep = keep.squeeze(-1).numpy()
+        plain = vectors.float().numpy().astype(np.float16)
+        found = []
+        for i in range(len(texts)):
+            kept = plain[i][keep[i]]
+            found.append(kept if len(kept) else plain[i][:1])
+        return found
+
+    def queries(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        """Token vectors of each query, float32. Cached by text; each query's vectors are the same
+        whatever else is in the batch, to rounding."""
+        with self._lock:
+            wanted = [t for t in dict.fromkeys(texts) if t not in self._queries]
+            fresh: dict[str, NDArray[np.float32]] = {}
+            order = sorted(wanted, key=len)
+            for start in range(0, len(order), BATCH):
+                batch = order[start : start + BATCH]
+                fresh.update(zip(batch, self._encode_queries(batch), strict=True))
+            known = {t: fresh[t] if t in fresh else self._queries[t] for t in dict.fromkeys(texts)}
+            for text, vectors in known.items():
+                self._queries[text] = vectors
+                self._queries.move_to_end(text)
+            while len(self._queries) > QUERY_CACHE:
+                self._queries.popitem(last=False)
+            return [known[t] for t in texts]
+
+    def forget_queries(self) -> None:
+        """Empty the query cache (benches)."""
+        with self._lock:
+            self._queries.clear()
+
+    def _encode_queries(self, texts: list[str]) -> list[NDArray[np.float32]]:
+        import torch
+
+        model = self._loaded()
+        if self.spec.augment:
+            ids, mask = model.query_tokenizer.tensorize(texts)
+            with torch.inference_mode():
+                vectors = model.query(ids, mask).float().numpy()
+            return [np.ascontiguousarray(v) for v in vectors]
+        read = model.raw_tokenizer(
+            texts,
+            padding="longest",
+            truncation=True,
+            max_length=min(512, self.spec.doc_maxlen),
+            return_tensors="pt",
+        )
+        with torch.inference_mode():
+            vectors = model.query(read["input_ids"], read["attention_mask"]).float().numpy()
+        lengths = read["attention_mask"].sum(1).tolist()
+        return [np.ascontiguousarray(v[:n]) for v, n in zip(vectors, lengths, strict=True)]
+
+
+@cache
+def encoder(name: str | None = None) -> Encoder:
+    """The process's one encoder of a checkpoint."""
+    return Encoder(checkpoint(name))
+
+
+def pooled(vectors: NDArray[Any]) -> NDArray[np.float32]:
+    """The mean of token vectors, at unit length: shape (dim,)."""
+    mean = vectors.astype(np.float32).mean(0)
+    norm = float(np.linalg.norm(mean))
+    return mean / norm if norm else mean
+
+
+def _load(spec: CheckpointSpec) -> Any:
+    """colbert-ai's Checkpoint, without compiling the C++ scorer that only its searcher uses."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    import sys
+
+    with kept_start_method(), redirect_stdout(sys.stderr):
+        from colbert.infra import ColBERTConfig
+        from colbert.modeling.checkpoint import Checkpoint
+        from colbert.modeling.colbert import ColBERT
+
+        compiled = hasattr(ColBERT, "loaded_extensions")
+        if not compiled:
+            ColBERT.loaded_extensions = True
+        try:
+            config = ColBERTConfig(
+                checkpoint=str(spec.folder),
+                dim=spec.dim,
+                doc_maxlen=spec.doc_maxlen,
+                query_maxlen=spec.query_maxlen,
+            )
+            import logging
+            import warnings
+
+            transformers_log = logging.getLogger("transformers")
+            level = transformers_log.level
+            transformers_log.setLevel(logging.ERROR)
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    model = Checkpoint(str(spec.folder), colbert_config=config, verbose=0)
+                model.amp_manager.activated = False
+                return model
+            finally:
+                transformers_log.setLevel(level)
+        finally:
+            if not compiled:
+                del ColBERT.loaded_extensions
+
+
+@contextmanager
+def kept_start_method() -> Iterator[None]:
+    """``import colbert`` sets multiprocessing's start method to ``spawn`` for the whole process;
+    put back what was there."""
+    import multiprocessing
+
+    before = multiprocessing.get_start_method(allow_none=True)
+    try:
+        yield
+    finally:
+        if multiprocessing.get_start_method(allow_none=True) != before:
+            multiprocessing.set_start_method(before, force=True)
+
+
+def rate(started: float, done: int) -> float:
+    """Passages a second since ``started`` (``time.perf_counter``)."""
+    return done / max(time.perf_counter() - started, 1e-9)
