@@ -1,0 +1,101 @@
+"""How token vectors are kept on disk: as float16, or as product-quantised codes (faiss) of 64 bytes
+a token."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from retrieval.errors import IndexFault
+
+PQ_BYTES = 64
+PQ_TRAIN = 120_000
+"""Token vectors that the quantiser is trained on, at most."""
+
+
+class Codec(Protocol):
+    """Token vectors to what is stored, and back."""
+
+    name: str
+    width: int
+    """Columns of what is stored."""
+    dtype: Any
+
+    def encode(self, vectors: Any) -> Any: ...
+    def decode(self, stored: Any) -> Any: ...
+    def save(self, folder: Path) -> None: ...
+
+
+class Float16:
+    """As they are: two bytes a dimension."""
+
+    name = "float16"
+    dtype = np.float16
+
+    def __init__(self, dim: int) -> None:
+        self.width = dim
+
+    def encode(self, vectors: Any) -> Any:
+        return vectors.astype(np.float16)
+
+    def decode(self, stored: Any) -> Any:
+        return np.asarray(stored, dtype=np.float32)
+
+    def save(self, folder: Path) -> None:
+        """Nothing to keep."""
+
+
+class ProductQuantised:
+    """faiss' product quantiser: ``PQ_BYTES`` codes of 8 bits a token."""
+
+    name = "pq"
+    width = PQ_BYTES
+    dtype = np.uint8
+    FILE = "quantiser.npy"
+
+    def __init__(self, centroids: Any) -> None:
+        import faiss
+
+        codes, _, part = centroids.shape
+        self._pq = faiss.ProductQuantizer(codes * part, codes, 8)
+        faiss.copy_array_to_vector(
+            np.ascontiguousarray(centroids, np.float32).ravel(), self._pq.centroids
+        )
+        self.centroids = centroids
+
+    @classmethod
+    def train(cls, sample: Any, seed: int = 0) -> ProductQuantised:
+        """Fit to token vectors of shape (n, dim)."""
+        import faiss
+
+        n, dim = sample.shape
+        if n < 256:
+            sample = np.concatenate([sample] * (256 // n + 1))
+        pq = faiss.ProductQuantizer(dim, PQ_BYTES, 8)
+        pq.cp.seed = 1234 + seed
+        pq.cp.niter = 12
+        pq.cp.min_points_per_centroid = 1
+        pq.cp.max_points_per_centroid = 512
+        pq.train(np.ascontiguousarray(sample, np.float32))
+        centroids = faiss.vector_to_array(pq.centroids).reshape(PQ_BYTES, 256, dim // PQ_BYTES)
+        return cls(centroids)
+
+    def encode(self, vectors: Any) -> Any:
+        return self._pq.compute_codes(np.ascontiguousarray(vectors, np.float32))
+
+    def decode(self, stored: Any) -> Any:
+        return self._pq.decode(np.ascontiguousarray(stored))
+
+    def save(self, folder: Path) -> None:
+        np.save(folder / self.FILE, self.centroids)
+
+
+def open_codec(name: str, folder: Path, dim: int) -> Codec:
+    """The codec that an index was written with."""
+    if name == Float16.name:
+        return Float16(dim)
+    if name == ProductQuantised.name:
+        return ProductQuantised(np.load(folder / ProductQuantised.FILE))
+    raise IndexFault(f"the index keeps its vectors as {name!r}: written by a newer version?")

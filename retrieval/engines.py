@@ -1,0 +1,153 @@
+"""IndexRetriever: the engines that search an index folder.
+
+- ``exact``: MaxSim over all passages, the reference;
+- ``two-stage``: candidates by BM25 and by pooled vectors, MaxSim over the candidates, fused with
+  BM25's rank (reciprocal rank fusion): the default for all but small corpora;
+- ``dense``: pooled vectors; ``bm25``: words.
+
+MaxSim is divided by the number of query tokens. ``two-stage`` orders by the fused rank and reports
+the MaxSim score, since fused scores carry rank only and can't be compared between queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from retrieval.contract import BaseRetriever
+from retrieval.encoder import pooled
+from retrieval.lexical import best, tokenise
+from retrieval.passage import Passage
+
+if TYPE_CHECKING:
+    from retrieval.index import OpenIndex
+
+ENGINES = ("exact", "two-stage", "dense", "bm25")
+
+DEFAULTS: dict[str, Any] = {"pool": 100, "fusion_constant": 20, "lexical_weight": 1.0}
+"""Candidates per query (half by words, half by vectors), and the fusion's constant and weight of
+BM25's rank; measured on 2WikiMultiHopQA (see README)."""
+
+EXACT_CHUNK = 20_000
+"""Windows scored at once by ``exact``: bounds its memory."""
+SAME = 1e-6
+"""Scores closer than this are equal: batched and single ones differ in the last bits."""
+
+
+class IndexRetriever(BaseRetriever):
+    """An opened index under one engine. Everything it reads is immutable, so it is thread-safe."""
+
+    def __init__(self, index: OpenIndex, engine: str, settings: Mapping[str, Any]) -> None:
+        self.index = index
+        self.engine = engine
+        self.settings = {**DEFAULTS, **settings} if engine == "two-stage" else {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_reopen, (self.index.folder, self.engine, dict(self.settings)))
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        manifest = self.index.manifest
+        return {
+            "engine": self.engine,
+            "encoder": None if self.engine == "bm25" else manifest.encoder,
+            "vectors": None if self.engine in ("bm25", "dense") else manifest.vectors,
+            "settings": dict(self.settings),
+        }
+
+    @property
+    def corpus_hash(self) -> str:
+        return self.index.manifest.corpus_hash
+
+    def __len__(self) -> int:
+        return self.index.manifest.passages
+
+    def _search(self, queries: list[str], k: int, pool: int | None) -> list[list[Passage]]:
+        ranked = getattr(self, "_" + self.engine.replace("-", "_"))(queries, k, pool)
+        return [self._passages(numbers, scores, k) for numbers, scores in ranked]
+
+    def _passages(self, numbers: Any, scores: Any, k: int) -> list[Passage]:
+        found = [self.index.passage(int(n)) for n in numbers[:k]]
+        return [
+            p.ranked(rank, float(s))
+            for rank, (p, s) in enumerate(zip(found, scores[:k], strict=True), 1)
+        ]
+
+    def _ordered(self, numbers: Any, scores: Any, n: int) -> tuple[Any, Any]:
+        """The ``n`` best, equal scores (to rounding) by passage id."""
+        keys = np.round(scores / SAME)
+        take = best(keys, min(n, len(keys)))
+        if n < len(keys):
+            take = np.flatnonzero(keys >= keys[take[-1]])
+        ids = [self.index.passage(int(numbers[i])).id for i in take] if _has_ties(keys[take]) else []
+        if ids:
+            order = sorted(range(len(take)), key=lambda j: (-keys[take[j]], ids[j]))
+            take = take[order]
+        else:
+            take = take[np.argsort(-keys[take], kind="stable")]
+        return numbers[take[:n]], scores[take[:n]]
+
+    def _bm25(self, queries: list[str], k: int, pool: int | None) -> list[tuple[Any, Any]]:
+        lexical = self.index.lexical
+        out = []
+        for tokens in tokenise(queries):
+            numbers, scores = lexical.top(tokens, k + 50)
+            if len(numbers) < k:
+                rest = np.setdiff1d(self.index.alive_numbers, numbers, assume_unique=True)
+                rest = rest[: k - len(numbers)] if len(rest) > 1000 else rest
+                numbers = np.concatenate((numbers, rest))
+                scores = np.concatenate((scores, np.zeros(len(rest), np.float32)))
+            out.append(self._ordered(numbers, scores, k))
+        return out
+
+    def _dense(self, queries: list[str], k: int, pool: int | None) -> list[tuple[Any, Any]]:
+        means = np.stack([pooled(q) for q in self.index.encoder.queries(queries)])
+        return [
+            self._ordered(numbers, scores, k)
+            for numbers, scores in self.index.nearest(means, k + 50)
+        ]
+
+    def _exact(self, queries: list[str], k: int, pool: int | None) -> list[tuple[Any, Any]]:
+        vectors = self.index.encoder.queries(queries)
+        numbers = self.index.alive_numbers
+        return [self._ordered(numbers, s, k) for s in self.index.maxsim_all(vectors)]
+
+    def _two_stage(self, queries: list[str], k: int, pool: int | None) -> list[tuple[Any, Any]]:
+        size = max(k, pool or self.settings["pool"])
+        half = max(1, (size + 1) // 2) if size > k else size
+        vectors = self.index.encoder.queries(queries)
+        near = self.index.nearest(np.stack([pooled(v) for v in vectors]), half)
+        out = []
+        for query, tokens, (close, _) in zip(vectors, tokenise(queries), near, strict=True):
+            words, _ = self.index.lexical.top(tokens, half)
+            candidates = np.union1d(words, close)
+            scores = self.index.maxsim(query, candidates)
+            numbers, scores = self._ordered(candidates, scores, len(candidates))
+            out.append(self._fused(numbers, scores, words))
+        return out
+
+    def _fused(self, numbers: Any, scores: Any, words: Any) -> tuple[Any, Any]:
+        """Reciprocal rank fusion of MaxSim's order with BM25's."""
+        constant = self.settings["fusion_constant"]
+        fused = 1.0 / (constant + 1 + np.arange(len(numbers)))
+        place = {int(n): i for i, n in enumerate(words)}
+        weight = self.settings["lexical_weight"]
+        for i, number in enumerate(numbers):
+            rank = place.get(int(number))
+            if rank is not None:
+                fused[i] += weight / (constant + 1 + rank)
+        order = np.argsort(-fused, kind="stable")
+        return numbers[order], scores[order]
+
+
+def _has_ties(keys: Any) -> bool:
+    return len(np.unique(keys)) < len(keys)
+
+
+def _reopen(folder: Path, engine: str, settings: Mapping[str, Any]) -> IndexRetriever:
+    from retrieval.index import open_index
+
+    return open_index(folder, engine=engine, **settings)

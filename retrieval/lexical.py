@@ -1,0 +1,78 @@
+"""BM25 over an index's live passages, by bm25s (memory-mapped)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+K1 = 1.5
+B = 0.75
+
+
+def tokenise(texts: Sequence[str]) -> list[list[str]]:
+    """Lower-cased, English stop words out, stemmed (Snowball)."""
+    import bm25s
+    import Stemmer
+
+    tokens: list[list[str]] = bm25s.tokenize(
+        list(texts),
+        stopwords="en",
+        stemmer=Stemmer.Stemmer("english"),
+        return_ids=False,
+        show_progress=False,
+    )
+    return tokens
+
+
+def build_lexical(texts: Iterable[str], folder: Path) -> None:
+    """Index texts in order and save to a new folder."""
+    import bm25s
+    import Stemmer
+
+    corpus = bm25s.tokenize(
+        list(texts), stopwords="en", stemmer=Stemmer.Stemmer("english"), show_progress=False
+    )
+    model = bm25s.BM25(k1=K1, b=B)
+    if corpus.vocab:
+        model.index(corpus, show_progress=False)
+        model.save(str(folder), show_progress=False)
+    else:
+        folder.mkdir(parents=True)
+
+
+class Lexical:
+    """A saved BM25 index; ``numbers[i]`` is the passage number of its i-th text."""
+
+    def __init__(self, folder: Path, numbers: Any) -> None:
+        import bm25s
+
+        self.numbers = numbers
+        self._model = (
+            bm25s.BM25.load(str(folder), mmap=True) if any(folder.iterdir()) else None
+        )
+
+    def top(self, tokens: Sequence[str], n: int) -> tuple[Any, Any]:
+        """Numbers and scores of the ``n`` best passages with a score above zero, best first,
+        equal scores by number."""
+        if self._model is None or not tokens:
+            return np.zeros(0, np.int64), np.zeros(0, np.float32)
+        known = [t for t in tokens if t in self._model.vocab_dict]
+        if not known:
+            return np.zeros(0, np.int64), np.zeros(0, np.float32)
+        scores = np.asarray(self._model.get_scores(known))
+        places = best(scores, n)
+        places = places[scores[places] > 0]
+        return self.numbers[places], scores[places]
+
+
+def best(scores: Any, n: int) -> Any:
+    """Places of the ``n`` highest scores, best first, equal ones by place."""
+    if n < len(scores):
+        cut = np.partition(scores, len(scores) - n)[len(scores) - n]
+        places = np.flatnonzero(scores >= cut)
+    else:
+        places = np.arange(len(scores))
+    return places[np.lexsort((places, -scores[places]))][:n]
