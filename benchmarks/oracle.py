@@ -56,14 +56,6 @@ class Asked:
         wanted = normal(query)
         return next((hop for hop, text in self.chain() if normal(text) == wanted), None)
 
-    def reached(self) -> list[str | None]:
-        """For each gold hop its answer if the passages shown hold it and all it depends on."""
-        found: list[str | None] = []
-        for hop in self.gold.hops:
-            ready = all(n <= len(found) and found[n - 1] for n in hop.depends_on)
-            found.append(hop.answer if ready and hop.passage in self.shown else None)
-        return found
-
     def covered(self) -> bool:
         """Whether every gold passage is in front of the step, and there is an answer at all."""
         return self.gold.answerable and set(self.gold.supporting) <= self.shown
@@ -160,12 +152,8 @@ def normal(text: str) -> str:
 
 
 def final_answer(asked: Asked) -> str:
-    """The gold answer when all gold passages are shown; else what the reached hops allow."""
-    gold = asked.gold
-    if asked.covered() and gold.answer is not None:
-        return str(gold.answer)
-    reached = [a for a in asked.reached() if a]
-    return reached[-1] if reached else ""
+    """The gold answer when all gold passages are shown; a perfect reader says nothing else."""
+    return str(asked.gold.answer) if asked.covered() else ""
 
 
 @answers(signatures.Answer)
@@ -214,8 +202,7 @@ def _facts(asked: Asked) -> dict[str, Any]:
     needed = [hop.answer for hop in asked.gold.hops]
     if asked.gold.answer is not None and all(a and normal(a) in found for a in needed):
         return {"answer": asked.gold.answer}
-    last = [a for fact in asked.inputs["facts"] for a in _fact_answers(fact)]
-    return {"answer": last[-1] if last else ""}
+    return {"answer": ""}
 
 
 @answers(signatures.SynthesizeEvidence)

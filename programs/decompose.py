@@ -128,7 +128,7 @@ class Decompose(MultiHopProgram):
         if "context" in self.synthesizer.signature.input_fields:
             inputs["context"] = self.context(evidence.ranked())
         reply = self.ask_final(self.synthesizer, **inputs)
-        return reply.answer or evidence.best_answer()
+        return reply.answer or (evidence.best_answer() if reply.get("error") else None)
 
 
 def outcome(reply: dspy.Prediction) -> dict[str, object]:

@@ -170,7 +170,7 @@ class MultiHopProgram(dspy.Module):  # type: ignore[misc]
         reply = self.ask_final(
             self.final, context=self.context(evidence.ranked()), question=question
         )
-        return reply.answer or evidence.best_answer()
+        return reply.answer or (evidence.best_answer() if reply.get("error") else None)
 
     def with_budget(self, budget: HopBudget) -> MultiHopProgram:
         """A copy with another budget. Raises ``BudgetError`` if a part can't follow."""
