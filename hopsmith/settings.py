@@ -1,0 +1,118 @@
+"""Settings: flag, then ``HOPSMITH_…`` in the environment, then ``hopsmith.toml``, then default."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from hopsmith.errors import HopsmithError
+
+TOML = "hopsmith.toml"
+
+
+class Settings(BaseSettings):
+    """Everything that is set once for a command."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="HOPSMITH_", toml_file=TOML, extra="forbid", env_ignore_empty=True
+    )
+
+    lm: str = "local"
+    """``local``, ``oracle``, or any LiteLLM name (``openai/gpt-4.1-mini``)."""
+    role_lm: dict[str, str] = Field(default_factory=dict)
+    """Other LMs by role: planner, resolver, synthesizer, writer, sufficiency, judge, …"""
+    api_base: str | None = None
+    """An OpenAI-compatible endpoint (vLLM, Ollama, llama.cpp)."""
+    api_key: SecretStr | None = None
+    lm_file: Path | None = None
+    """A GGUF file for ``--lm local``."""
+    adapter: Literal["json", "chat"] = "json"
+    temperature: float = Field(0.0, ge=0, le=2)
+    max_tokens: int = Field(512, ge=16)
+    reasoning_effort: str | None = None
+    seed: int = 0
+    window: int = Field(8192, ge=512)
+    """Context window of ``--lm local``, in tokens."""
+    slots: int = Field(1, ge=1, le=16)
+    """Requests that ``--lm local`` serves at once; answers repeat exactly with 1 only."""
+    index: Path | None = None
+    workers: int | None = Field(None, ge=1, le=256)
+    """Questions at once; by default 1 for ``local`` and 8 for others."""
+    lm_cache: bool = True
+    """Whether LM answers are cached on disk, in the cache folder."""
+    oracle_noise: float = Field(0.0, ge=0, le=1)
+    price: tuple[float, float] | None = None
+    """Dollars per million (input, output) tokens."""
+    deadline: float | None = Field(None, gt=0)
+    """Seconds a question may take."""
+
+    @field_validator("price", mode="before")
+    @classmethod
+    def _read_price(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            parts = value.split(",")
+            if len(parts) != 2:
+                raise ValueError("price is IN,OUT: dollars per million tokens, such as 0.15,0.60")
+            return tuple(float(p) for p in parts)
+        return value
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+    @property
+    def at_once(self) -> int:
+        """Questions at once, the default filled in."""
+        if self.workers is not None:
+            return self.workers
+        return self.slots if self.lm == "local" else 8
+
+
+def load_settings(**flags: Any) -> Settings:
+    """Settings with the given flags; a flag that is None was not given. Raises ``HopsmithError``
+    naming the variable, file or flag at fault."""
+    given = {k: v for k, v in flags.items() if v is not None}
+    try:
+        return Settings(**given)
+    except ValidationError as fault:
+        first = fault.errors()[0]
+        name = str(first["loc"][0]) if first["loc"] else "settings"
+        raise HopsmithError(f"{_where(name, given)}: {first['msg']}") from fault
+    except Exception as fault:
+        raise HopsmithError(f"{TOML} or HOPSMITH_… can't be read: {fault}") from fault
+
+
+def _where(name: str, given: dict[str, Any]) -> str:
+    if name in given:
+        return "--" + name.replace("_", "-")
+    variable = f"HOPSMITH_{name.upper()}"
+    return variable if variable in os.environ else f"{name} in {TOML}"
+
+
+def role_lms(pairs: list[str] | None) -> dict[str, str] | None:
+    """``ROLE=NAME`` flags as a mapping; None when there are none."""
+    if not pairs:
+        return None
+    out = {}
+    for pair in pairs:
+        role, eq, name = pair.partition("=")
+        if not eq or not role or not name:
+            raise HopsmithError(f"--role-lm {pair!r} is not ROLE=NAME, such as planner=local")
+        out[role.strip()] = name.strip()
+    return out
