@@ -151,8 +151,8 @@ def _start(plan: ServerPlan, say: Say) -> LocalServer:
         server = LocalServer(plan, xllamacpp.Server(params))
     except RuntimeError as fault:
         raise HopsmithError(
-            f"llama.cpp can't load {plan.weights.path.name} ({' '.join(str(fault).split())[:120]}): "
-            "name another GGUF file with --lm-file, or a smaller --window"
+            f"llama.cpp can't load {plan.weights.path.name} ({fault}): name another GGUF file with "
+            "--lm-file, or set a smaller HOPSMITH_WINDOW"
         ) from fault
     while not _answers(server):
         if time.monotonic() - started > PATIENCE:

@@ -44,6 +44,11 @@ class Settings(BaseSettings):
     """Context window of ``--lm local``, in tokens."""
     slots: int = Field(1, ge=1, le=16)
     """Requests that ``--lm local`` serves at once; answers repeat exactly with 1 only."""
+    prefix_cache: bool = True
+    """Whether ``--lm local`` reuses the computation of a prompt's beginning: much faster on growing
+    prompts. Off, an answer never depends on what was asked before it."""
+    in_flight: int = Field(16, ge=1, le=1024)
+    """Requests under way at once at one endpoint, ``--lm local`` aside."""
     index: Path | None = None
     workers: int | None = Field(None, ge=1, le=256)
     """Questions at once; by default 1 for ``local`` and 8 for others."""
