@@ -217,7 +217,8 @@ def _ask_litellm(name: str, base: str | None) -> None:
             f"--lm {name}: LiteLLM knows no such provider; name one as in openai/gpt-4.1-mini, or "
             "add --api-base URL for an OpenAI-compatible server"
         ) from fault
-    missing = litellm.validate_environment(name, api_base=base).get("missing_keys") or []
+    wanted = litellm.validate_environment(name, api_base=base).get("missing_keys") or []
+    missing = [variable for variable in wanted if not variable.endswith("_API_BASE")]
     if missing:
         raise HopsmithError(f"no key for {name}: set {' and '.join(missing)}, or use --lm local")
 
