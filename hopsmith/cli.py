@@ -1,0 +1,91 @@
+"""The command line. Each command is a thin face over the rooms below; ``--json`` prints one object
+on stdout, everything else goes to stderr; exit 0 done, 1 the run failed, 2 bad input."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import typer
+
+from hopsmith.commands import corpus, pipeline, questions
+
+app = typer.Typer(
+    name="hopsmith",
+    help="Multi-hop question answering over your own documents, compiled rather than "
+    "hand-prompted.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+for module in (corpus, questions, pipeline):
+    module.register(app)
+
+
+def main() -> None:
+    """Entry point: faults of input are one line and exit code 2."""
+    sys.exit(guarded(app))
+
+
+def guarded(run: Callable[..., Any]) -> int:
+    """Run a command; print a fault that the user can mend as one line."""
+    import logging
+
+    logging.getLogger("dspy.clients.model_metadata").setLevel(logging.ERROR)
+    try:
+        run(standalone_mode=False)
+    except typer.Exit as done:
+        return int(done.exit_code)
+    except typer.Abort:
+        print("stopped", file=sys.stderr)
+        return 130
+    except KeyboardInterrupt:
+        print("stopped; what was done is kept", file=sys.stderr)
+        return 130
+    except BaseException as fault:
+        code = exit_code(fault)
+        if code is None:
+            raise
+        print(f"hopsmith: {one_line(fault)}", file=sys.stderr)
+        return code
+    return 0
+
+
+def exit_code(fault: BaseException) -> int | None:
+    """2 for input and set-up, 1 for a run that failed, None for a fault of ours."""
+    import click
+
+    from benchmarks import BenchmarkError
+    from hopsmith.errors import HopsmithError
+    from metrics import MetricError
+    from optimize.errors import OptimizeError, TooManyFailures
+    from programs import ProgramError
+    from programs.faults import StopRun
+    from retrieval import RetrievalError
+
+    if isinstance(fault, HopsmithError):
+        return fault.exit_code
+    if isinstance(fault, TooManyFailures):
+        return 1
+    known = (
+        StopRun,
+        ProgramError,
+        RetrievalError,
+        BenchmarkError,
+        MetricError,
+        OptimizeError,
+        click.ClickException,
+    )
+    return 2 if isinstance(fault, known) else None
+
+
+def one_line(fault: BaseException) -> str:
+    """A fault's message without line breaks."""
+    message = getattr(fault, "format_message", None)
+    return " ".join(str(message() if callable(message) else fault).split())

@@ -1,0 +1,167 @@
+"""index, add, delete, search: the corpus and its index."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hopsmith.commands import options as opt
+from hopsmith.errors import HopsmithError
+from retrieval import Passage
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(index)
+    app.command()(add)
+    app.command()(delete)
+    app.command()(search)
+
+
+def index(
+    corpus: Annotated[
+        str, typer.Argument(help="JSONL (id, title, text), a folder, or a benchmark's name.")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="The index folder to make.")],
+    engine: Annotated[
+        str, typer.Option("--engine", help="auto, exact, two-stage, dense or bm25.")
+    ] = "auto",
+    checkpoint: Annotated[
+        str | None,
+        typer.Option("--checkpoint", help="A ColBERT checkpoint: a folder or a hub name."),
+    ] = None,
+    vectors: Annotated[
+        str, typer.Option("--vectors", help="float16, or pq: 64 bytes a token.")
+    ] = "float16",
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the index that is there.")
+    ] = False,
+    seed: opt.Seed = None,
+    json: opt.Json = False,
+) -> None:
+    """Encode a corpus into an index folder."""
+    from hopsmith.progress import passages_bar
+    from retrieval import build_index
+
+    passages, total = _corpus(corpus, seed or 0)
+    with passages_bar(total) as progress:
+        report = build_index(
+            passages,
+            out,
+            engine=engine,
+            checkpoint=checkpoint,
+            vectors=vectors,
+            total=total,
+            progress=progress,
+            overwrite=overwrite,
+        )
+    _say_report(report, f"indexed {report.passages:,} passages", json)
+
+
+def add(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="An index folder.")],
+    corpus: Annotated[str, typer.Argument(help="What to add: JSONL or a folder.")],
+    json: opt.Json = False,
+) -> None:
+    """Add passages to an index without rebuilding it."""
+    from hopsmith.progress import passages_bar
+    from retrieval import add_passages
+
+    passages, total = _corpus(corpus, 0)
+    with passages_bar(total) as progress:
+        report = add_passages(folder, passages, progress=progress)
+    _say_report(report, f"added {report.changed:,} passages", json)
+
+
+def delete(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="An index folder.")],
+    ids: Annotated[list[str], typer.Argument(help="Passage ids.")],
+    json: opt.Json = False,
+) -> None:
+    """Take passages out of an index."""
+    from retrieval import delete_passages
+
+    report = delete_passages(folder, ids)
+    _say_report(report, f"deleted {report.changed:,} passages", json)
+
+
+def search(
+    queries: Annotated[list[str] | None, typer.Argument(help="Queries.")] = None,
+    file: Annotated[Path | None, typer.Option("--queries", help="A file, a query a line.")] = None,
+    index: opt.Index = None,
+    engine: opt.Engine = None,
+    k: Annotated[int, typer.Option("--k", help="Passages per query.")] = 5,
+    json: opt.Json = False,
+) -> None:
+    """Search an index."""
+    from hopsmith.session import retriever_for
+    from hopsmith.show import out, print_json
+
+    asked = list(queries or [])
+    if file is not None:
+        if not file.is_file():
+            raise HopsmithError(f"--queries {file}: there is no such file")
+        asked += [line for line in file.read_text("utf-8").splitlines() if line.strip()]
+    if not asked:
+        raise HopsmithError('no query: hopsmith search "query" --index DIR')
+    settings = opt.settings_flags(index=index)
+    results = retriever_for(settings.index, engine=engine).search(asked, k)
+    if json:
+        print_json(
+            {
+                "results": [
+                    [
+                        {"id": p.id, "title": p.title, "score": round(p.score, 6), "rank": p.rank}
+                        for p in found
+                    ]
+                    for found in results
+                ]
+            }
+        )
+        return
+    for query, found in zip(asked, results, strict=True):
+        out.print(f"[bold]{query}[/bold]")
+        for p in found:
+            out.print(f"{p.rank:3}  {p.score:.3f}  {p.title or p.id}", highlight=False)
+            out.print(f"     [dim]{p.text[:160]}[/dim]", highlight=False)
+
+
+def _corpus(name: str, seed: int) -> tuple[Iterable[Passage], int | None]:
+    """Passages and, where it is cheap to know, their number."""
+    from benchmarks import load
+    from benchmarks.load import NAMES
+    from retrieval import read_corpus
+
+    path = Path(name)
+    if not path.exists() and name.partition(":")[0] in NAMES:
+        benchmark = load(name, seed=seed)
+        return benchmark.corpus, len(benchmark.corpus)
+    total = None
+    if path.is_file():
+        with path.open("rb") as opened:
+            total = sum(1 for line in opened if line.strip())
+    return read_corpus(path, warn=lambda line: print(line, file=sys.stderr)), total
+
+
+def _say_report(report: Any, line: str, json: bool) -> None:
+    from hopsmith.show import print_json
+
+    if json:
+        print_json(
+            {
+                "index": str(report.folder),
+                "engine": report.engine,
+                "passages": report.passages,
+                "changed": report.changed,
+                "bytes_per_passage": round(report.bytes_per_passage, 1),
+                "corpus_hash": report.corpus_hash,
+            }
+        )
+        return
+    print(
+        f"{line}: {report.folder} ({report.engine}, {report.passages:,} passages, "
+        f"{report.bytes_per_passage / 1000:.1f} kB each)"
+    )

@@ -1,0 +1,102 @@
+"""Flags that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+LM = Annotated[
+    str | None, typer.Option("--lm", help="local, oracle, or a LiteLLM name (openai/gpt-4.1-mini).")
+]
+RoleLM = Annotated[
+    list[str] | None, typer.Option("--role-lm", help="ROLE=NAME, an LM of its own for a role.")
+]
+ApiBase = Annotated[
+    str | None, typer.Option("--api-base", help="URL of an OpenAI-compatible server.")
+]
+LMFile = Annotated[Path | None, typer.Option("--lm-file", help="A GGUF file for --lm local.")]
+Adapter = Annotated[str | None, typer.Option("--adapter", help="json or chat.")]
+Seed = Annotated[int | None, typer.Option("--seed", help="Of every random choice.")]
+Workers = Annotated[int | None, typer.Option("--workers", help="Questions at once.")]
+Price = Annotated[str | None, typer.Option("--price", help="IN,OUT: dollars per million tokens.")]
+NoCache = Annotated[
+    bool, typer.Option("--no-cache", help="Ask the LM again for what it answered before.")
+]
+Noise = Annotated[
+    float | None, typer.Option("--oracle-noise", help="How often a step of the oracle fails.")
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+Index = Annotated[Path | None, typer.Option("--index", help="An index folder.")]
+Engine = Annotated[
+    str | None, typer.Option("--engine", help="Search it with another engine: exact, two-stage, …")
+]
+Method = Annotated[str, typer.Option("--method", help="See hopsmith methods.")]
+Budget = Annotated[
+    str | None, typer.Option("--budget", help="passages=5,hops=3,think=planner+resolver")
+]
+Arg = Annotated[
+    list[str] | None, typer.Option("--arg", help="NAME=VALUE for the method's constructor.")
+]
+Bench = Annotated[
+    str | None,
+    typer.Option(
+        "--benchmark", help="synthetic[:questions[,passages]], or own (the default with files)."
+    ),
+]
+Data = Annotated[Path | None, typer.Option("--data", help="A file of questions.")]
+Corpus = Annotated[Path | None, typer.Option("--corpus", help="The corpus of own questions.")]
+Limit = Annotated[
+    int | None, typer.Option("--limit", min=1, help="Only so many questions, kinds in proportion.")
+]
+
+
+def settings_flags(
+    *,
+    lm: str | None = None,
+    role_lm: list[str] | None = None,
+    api_base: str | None = None,
+    lm_file: Path | None = None,
+    adapter: str | None = None,
+    seed: int | None = None,
+    workers: int | None = None,
+    price: str | None = None,
+    no_cache: bool = False,
+    oracle_noise: float | None = None,
+    index: Path | None = None,
+) -> Any:
+    """Settings from the flags given."""
+    from hopsmith.settings import load_settings, role_lms
+
+    return load_settings(
+        lm=lm,
+        role_lm=role_lms(role_lm),
+        api_base=api_base,
+        lm_file=lm_file,
+        adapter=adapter,
+        seed=seed,
+        workers=workers,
+        price=price,
+        lm_cache=False if no_cache else None,
+        oracle_noise=oracle_noise,
+        index=index,
+    )
+
+
+def arguments(pairs: list[str] | None) -> dict[str, Any]:
+    """``NAME=VALUE`` pairs; a value that is JSON is read as such."""
+    import json
+
+    from hopsmith.errors import HopsmithError
+
+    out: dict[str, Any] = {}
+    for pair in pairs or []:
+        name, eq, value = pair.partition("=")
+        if not eq:
+            raise HopsmithError(f"--arg {pair!r} is not NAME=VALUE")
+        try:
+            out[name] = json.loads(value)
+        except json.JSONDecodeError:
+            out[name] = value
+    return out

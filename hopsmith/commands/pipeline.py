@@ -1,0 +1,9 @@
+"""compile: tune, track and export."""
+
+from __future__ import annotations
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    pass

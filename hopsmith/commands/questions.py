@@ -1,0 +1,247 @@
+"""ask, eval, methods: questions put to a method or to an exported pipeline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hopsmith.commands import options as opt
+from hopsmith.errors import HopsmithError, RunFailed
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(ask)
+    app.command("eval")(evaluate)
+    app.command()(methods)
+
+
+def ask(
+    question: Annotated[str, typer.Argument(help="The question.")],
+    method: opt.Method = "decompose",
+    pipeline: Annotated[
+        Path | None, typer.Option("--pipeline", help="An exported pipeline instead of a method.")
+    ] = None,
+    index: opt.Index = None,
+    engine: opt.Engine = None,
+    budget: opt.Budget = None,
+    arg: opt.Arg = None,
+    lm: opt.LM = None,
+    role_lm: opt.RoleLM = None,
+    api_base: opt.ApiBase = None,
+    lm_file: opt.LMFile = None,
+    adapter: opt.Adapter = None,
+    seed: opt.Seed = None,
+    price: opt.Price = None,
+    no_cache: opt.NoCache = False,
+    json: opt.Json = False,
+) -> None:
+    """Ask one question and see its hops."""
+    from hopsmith.session import retriever_for, session
+    from hopsmith.show import hop_tree, out, print_json
+    from optimize.rows import hop_rows
+    from programs import HopBudget, build
+    from programs import method as method_of
+
+    settings = opt.settings_flags(
+        lm=lm,
+        role_lm=role_lm,
+        api_base=api_base,
+        lm_file=lm_file,
+        adapter=adapter,
+        seed=seed,
+        price=price,
+        no_cache=no_cache,
+        index=index,
+    )
+    if not question.strip():
+        raise HopsmithError('the question is empty: hopsmith ask "…" --index DIR')
+    if pipeline is not None:
+        from hopsmith.load import load
+
+        given = lm is not None or api_base is not None or lm_file is not None
+        loaded = load(pipeline, settings.index, settings if given else None, engine=engine)
+        prediction = loaded(question)
+    else:
+        cls = method_of(method)
+        bounds = HopBudget.parse(budget or "", cls.default_budget())
+        program = build(
+            method, retriever_for(settings.index, engine=engine), bounds, **opt.arguments(arg)
+        )
+        with session(settings):
+            prediction = program(question=question)
+    hops = hop_rows(prediction.evidence)
+    titles = {p.id: p.title for p in prediction.evidence.passages}
+    if json:
+        print_json(
+            {
+                "answer": prediction.answer,
+                "stop_reason": prediction.stop_reason,
+                "hops": [h.model_dump() for h in hops],
+                "passages": [
+                    {"id": p.id, "title": p.title, "text": p.text}
+                    for p in prediction.evidence.ranked()
+                ],
+                "usage": prediction.usage.to_json(),
+                "error": prediction.error,
+            }
+        )
+    else:
+        out.print(hop_tree(question, hops, titles, prediction.answer, prediction.stop_reason))
+        total = prediction.usage.total
+        out.print(
+            f"[dim]{total.lm_calls} LM calls, {total.prompt_tokens} tokens read, "
+            f"{total.completion_tokens} written[/dim]"
+        )
+    if prediction.stop_reason == "error":
+        raise RunFailed(prediction.error or "the question could not be answered")
+
+
+def evaluate(
+    method: opt.Method = "decompose",
+    pipeline: Annotated[
+        Path | None, typer.Option("--pipeline", help="An exported pipeline instead of a method.")
+    ] = None,
+    benchmark: opt.Bench = None,
+    data: opt.Data = None,
+    corpus: opt.Corpus = None,
+    split: Annotated[str, typer.Option("--split", help="train, dev or test.")] = "dev",
+    limit: opt.Limit = None,
+    run: Annotated[Path | None, typer.Option("--out", help="The run folder.")] = None,
+    index: opt.Index = None,
+    engine: opt.Engine = None,
+    budget: opt.Budget = None,
+    arg: opt.Arg = None,
+    lm: opt.LM = None,
+    role_lm: opt.RoleLM = None,
+    api_base: opt.ApiBase = None,
+    lm_file: opt.LMFile = None,
+    adapter: opt.Adapter = None,
+    seed: opt.Seed = None,
+    workers: opt.Workers = None,
+    price: opt.Price = None,
+    no_cache: opt.NoCache = False,
+    oracle_noise: opt.Noise = None,
+    json: opt.Json = False,
+) -> None:
+    """Run a method over a benchmark; killed, it resumes where it stopped."""
+    from benchmarks import load as load_benchmark
+    from benchmarks import subset
+    from hopsmith.progress import questions_bar
+    from hopsmith.session import retriever_for, session
+    from hopsmith.show import metric_table, out, print_json
+    from optimize.evaluate import evaluate as run_questions
+    from optimize.run import close_run, header, open_run
+    from programs import HopBudget, build
+    from programs import method as method_of
+
+    settings = opt.settings_flags(
+        lm=lm,
+        role_lm=role_lm,
+        api_base=api_base,
+        lm_file=lm_file,
+        adapter=adapter,
+        seed=seed,
+        workers=workers,
+        price=price,
+        no_cache=no_cache,
+        oracle_noise=oracle_noise,
+        index=index,
+    )
+    files: dict[str, Any] = {split: data} if data is not None else {}
+    bench = load_benchmark(benchmark or "own", corpus=corpus, seed=settings.seed, **files)
+    asked = subset(split_of(bench, split), limit, settings.seed)
+    retriever = retriever_for(settings.index, bench, engine)
+    cls = method_of(method)
+    program = build(
+        method,
+        retriever,
+        HopBudget.parse(budget or "", cls.default_budget()),
+        **opt.arguments(arg),
+    )
+    with session(settings, asked) as here:
+        if pipeline is not None:
+            from hopsmith.load import program_of
+
+            program = program_of(pipeline, retriever)
+        about = header(
+            program,
+            asked,
+            benchmark=bench.name,
+            split=split,
+            answer_rule=bench.answer_rule,
+            ceiling=here.ceiling,
+        )
+        name = f"{bench.name}-{split}-{about.method}-{about.fingerprint[:8]}-{about.questions_hash[:8]}"
+        folder = run or Path("runs") / name
+        store = open_run(folder, about)
+        with questions_bar(about.method, len(asked)) as progress:
+            result = run_questions(
+                program,
+                asked,
+                answer_rule=bench.answer_rule,
+                store=store,
+                workers=settings.at_once,
+                progress=progress,
+            )
+        close_run(folder, result)
+    values = result.values()
+    if json:
+        print_json(
+            {
+                "n": len(result.rows),
+                "metrics": values,
+                "failed": result.failed,
+                "run": str(folder),
+                "method": about.method,
+                "ceiling": about.ceiling,
+                "questions_hash": about.questions_hash,
+                "fingerprint": about.fingerprint,
+            }
+        )
+    else:
+        label = f"{about.method} (ceiling)" if about.ceiling else about.method
+        title = f"{bench.name} {split}, n={len(result.rows)}, questions {about.questions_hash}"
+        out.print(metric_table({label: values}, title))
+        out.print(f"[dim]{folder}[/dim]")
+    if result.rows and result.failed == len(result.rows):
+        raise RunFailed(f"every question failed, the first with: {result.rows[0].error}")
+
+
+def split_of(bench: Any, name: str) -> Any:
+    """A split's questions; ``HopsmithError`` names those there are."""
+    try:
+        return bench.split(name)
+    except KeyError as fault:
+        raise HopsmithError(str(fault.args[0])) from None
+
+
+def methods(json: opt.Json = False) -> None:
+    """List the methods with their knobs, parts and sources."""
+    from rich.table import Table
+
+    from hopsmith.show import out, print_json
+    from programs import methods as all_methods
+
+    rows = [
+        {
+            "name": name,
+            "summary": cls.info.summary,
+            "source": cls.info.source,
+            "knobs": {k.name: list(k.values) for k in cls.knobs},
+            "parts": list(cls.info.parts),
+            "oracle": cls.info.oracle,
+        }
+        for name, cls in all_methods().items()
+    ]
+    if json:
+        print_json({"methods": rows})
+        return
+    table = Table()
+    for column in ("method", "what it does", "knobs", "parts", "source"):
+        table.add_column(column)
+    for row in rows:
+        knobs = ", ".join(str(k) for k in row["knobs"])
+        table.add_row(row["name"], row["summary"], knobs, ", ".join(row["parts"]), row["source"])
+    out.print(table)

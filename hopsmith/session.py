@@ -1,0 +1,95 @@
+"""A command's session: LM, adapter, retriever and benchmark from settings, in ``dspy.context``."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from benchmarks import Benchmark, Question
+from benchmarks.oracle import OracleAdapter
+from hopsmith.errors import HopsmithError
+from hopsmith.lm import ORACLE, configure_cache, make_adapter, make_lm, role_lms
+from hopsmith.settings import Settings
+from programs.ledger import PRICE
+from programs.program import DEADLINE
+from programs.step import ROLE_LMS
+from retrieval import Retriever, build_index, open_index
+from retrieval.corpus import CorpusHash
+from retrieval.folders import cache_folder
+from retrieval.manifest import NAME as MANIFEST
+
+
+@dataclass(frozen=True)
+class Session:
+    """What a command asks with."""
+
+    settings: Settings
+    lm: dspy.LM
+    adapter: dspy.Adapter
+    ceiling: bool
+    """The oracle answers: numbers are ceilings, never results."""
+
+
+@contextmanager
+def session(
+    settings: Settings, questions: Sequence[Question] = (), *, cache: Path | None = None
+) -> Iterator[Session]:
+    """LM and adapter as the settings say, as ``dspy.settings`` for the block.
+
+    ``questions`` are what the oracle knows; ``cache`` is where LM answers are kept instead of the
+    cache folder. Raises ``HopsmithError``.
+    """
+    configure_cache(cache, on=settings.lm_cache)
+    ceiling = settings.lm == ORACLE
+    if ceiling and not questions:
+        raise HopsmithError(
+            "--lm oracle answers a benchmark's questions only: use it with eval, compare or compile"
+        )
+    lm = make_lm(settings)
+    adapter: Any = (
+        OracleAdapter(questions, settings.oracle_noise, settings.seed)
+        if ceiling
+        else make_adapter(settings)
+    )
+    with dspy.context(
+        lm=lm,
+        adapter=adapter,
+        disable_history=True,
+        **{ROLE_LMS: role_lms(settings), PRICE: settings.price, DEADLINE: settings.deadline},
+    ):
+        yield Session(settings, lm, adapter, ceiling)
+
+
+def retriever_for(
+    index: Path | None, benchmark: Benchmark | None = None, engine: str | None = None
+) -> Retriever:
+    """The index given, else the benchmark's own corpus, indexed once into the cache folder."""
+    if index is not None:
+        return open_index(index, engine=engine)
+    if benchmark is None or not len(benchmark.corpus):
+        raise HopsmithError("no index: give --index DIR (hopsmith index CORPUS --out DIR makes it)")
+    return open_index(cached_index(benchmark), engine=engine)
+
+
+def cached_index(benchmark: Benchmark) -> Path:
+    """Where the benchmark's corpus is indexed; built when it is not there yet."""
+    digest = CorpusHash()
+    for passage in benchmark.corpus:
+        digest.add(passage)
+    name = hashlib.sha256(digest.hex.encode()).hexdigest()[:16]
+    folder = cache_folder() / "indexes" / f"{benchmark.name}-{name}"
+    if not (folder / MANIFEST).is_file():
+        from hopsmith.progress import passages_bar
+
+        total = len(benchmark.corpus)
+        print(f"indexing the corpus of {benchmark.name}, once …", file=sys.stderr)
+        with passages_bar(total) as progress:
+            build_index(benchmark.corpus, folder, total=total, progress=progress, overwrite=True)
+    return folder
