@@ -1,38 +1,46 @@
-"""Metrics of cost. Calls and tokens are as if our cache had answered nothing, so that a second run
-is not cheaper on paper."""
+"""Metrics of cost. Calls, tokens and money are as if our cache had answered nothing, so that a
+second run is not cheaper on paper."""
 
 from __future__ import annotations
 
-from metrics.metric import Metric
+from metrics.metric import Aggregate, Metric, Score
+from metrics.record import Record
+
+
+def _cost(
+    name: str, definition: str, score: Score, unit: str = "", aggregate: Aggregate = "mean"
+) -> Metric:
+    return Metric(name, definition, score, "down", aggregate, unit)
+
+
+def _money(record: Record) -> float | None:
+    spent, saved = record.usage.cost, record.usage.saved
+    return None if spent is None else spent + (saved or 0.0)
+
 
 COST = (
-    Metric("lm_calls", "LM calls, retries included, cached or not", lambda r: r.usage.lm_calls, "down"),
-    Metric("prompt_tokens", "prompt tokens", lambda r: r.usage.prompt_tokens, "down", unit="tokens"),
+    _cost("lm_calls", "LM calls a question, retries included", lambda r: r.usage.lm_calls),
+    _cost(
+        "prompt_tokens", "prompt tokens a question", lambda r: r.usage.prompt_tokens, unit="tokens"
+    ),
+    _cost(
+        "completion_tokens",
+        "completion tokens a question",
+        lambda r: r.usage.completion_tokens,
+        unit="tokens",
+    ),
     Metric(
         "cached_prompt_tokens",
-        "prompt tokens of calls that our cache answered",
+        "prompt tokens of calls that our cache answered, a question",
         lambda r: r.usage.cached_prompt_tokens,
         unit="tokens",
     ),
-    Metric(
-        "completion_tokens",
-        "completion tokens",
-        lambda r: r.usage.completion_tokens,
-        "down",
-        unit="tokens",
-    ),
-    Metric("retrievals", "queries searched", lambda r: r.retrievals, "down"),
-    Metric("passages_read", "distinct passages retrieved", lambda r: r.passages_read, "down"),
-    Metric("seconds", "wall time", lambda r: r.seconds, "down", unit="s"),
-    Metric("latency_p50", "median wall time", lambda r: r.seconds, "down", "p50", "s"),
-    Metric("latency_p95", "95th percentile of wall time", lambda r: r.seconds, "down", "p95", "s"),
-    Metric(
-        "cost",
-        "money a question, spent and saved by cache together",
-        lambda r: None if r.usage.cost is None else r.usage.cost + (r.usage.saved or 0.0),
-        "down",
-        unit="$",
-    ),
-    Metric("parse_failures", "replies that did not parse", lambda r: r.usage.parse_failures, "down"),
-    Metric("errors", "share of questions that failed", lambda r: float(r.error is not None), "down"),
+    _cost("retrievals", "queries searched a question", lambda r: r.retrievals),
+    _cost("passages_read", "distinct passages retrieved a question", lambda r: r.passages_read),
+    _cost("seconds", "mean wall time of a question", lambda r: r.seconds, "s"),
+    _cost("latency_p50", "median wall time of a question", lambda r: r.seconds, "s", "p50"),
+    _cost("latency_p95", "95th percentile of wall times", lambda r: r.seconds, "s", "p95"),
+    _cost("cost", "money a question, spent and saved by cache together", _money, "$"),
+    _cost("parse_failures", "replies that did not parse", lambda r: r.usage.parse_failures),
+    _cost("errors", "share of questions that failed", lambda r: float(r.error is not None)),
 )

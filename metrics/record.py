@@ -81,3 +81,8 @@ class Record:
     answer_rule: str = "squad"
     cited: tuple[str, ...] = ()
     """Ids that the answer cites, where the program says so."""
+    cited_sentences: tuple[tuple[str, int], ...] | None = None
+    """(passage id, 0-based sentence) that the answer rests on; None where the program names no
+    sentences."""
+    judged: bool | None = None
+    """Whether an LM judge called the answer right; None when none was asked."""
