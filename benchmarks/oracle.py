@@ -42,9 +42,7 @@ class Asked:
     @property
     def shown(self) -> frozenset[str]:
         """Ids of the passages in front of the step."""
-        return frozenset(
-            i for value in self.inputs.values() for i in getattr(value, "ids", ())
-        )
+        return frozenset(i for value in self.inputs.values() for i in getattr(value, "ids", ()))
 
     def chain(self) -> list[tuple[GoldHop, str]]:
         """Gold hops with their sub-questions filled in from the gold answers."""
@@ -140,7 +138,9 @@ def spoiled(outputs: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, 
         elif isinstance(value, list):
             bad[name] = value[:-1] if len(value) > 1 else []
         elif name == "answer":
-            bad[name] = None if value is None or "context" in inputs and "facts" not in inputs else ""
+            bad[name] = (
+                None if value is None or ("context" in inputs and "facts" not in inputs) else ""
+            )
         else:
             bad[name] = value
     return bad

@@ -133,9 +133,7 @@ class _Maker:
             return self._question("bridge" if length > 1 else "single", text, answer, hops)
         return self._question("null", text, None, hops)
 
-    def _next(
-        self, subject: str, last: bool, met: set[str], next_told: bool
-    ) -> Relation | None:
+    def _next(self, subject: str, last: bool, met: set[str], next_told: bool) -> Relation | None:
         """A relation to follow from here: to a new entity that is (or is not) in the corpus."""
         choices = []
         for relation in BY_SUBJECT[self.world.types[subject]]:

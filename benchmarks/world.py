@@ -71,9 +71,7 @@ RELATIONS: tuple[Relation, ...] = (
     Relation(
         "opened", "university", "year", "In which year did {s} open?", "the opening year of {s}"
     ),
-    Relation(
-        "rector", "university", "person", "Who is the rector of {s}?", "the rector of {s}"
-    ),
+    Relation("rector", "university", "person", "Who is the rector of {s}?", "the rector of {s}"),
     Relation("country", "city", "country", "In which country is {s}?", "the country of {s}"),
     Relation(
         "river", "city", "river", "Which river flows through {s}?", "the river that crosses {s}"
@@ -86,22 +84,14 @@ RELATIONS: tuple[Relation, ...] = (
         "president", "country", "person", "Who is the president of {s}?", "the president of {s}"
     ),
     Relation("host", "prize", "city", "In which city is {s} awarded?", "the host city of {s}"),
-    Relation(
-        "sponsor", "prize", "company", "Which company sponsors {s}?", "the sponsor of {s}"
-    ),
+    Relation("sponsor", "prize", "company", "Which company sponsors {s}?", "the sponsor of {s}"),
     Relation("director", "film", "person", "Who directed {s}?", "the director of {s}"),
-    Relation(
-        "studio", "film", "company", "Which company produced {s}?", "the producer of {s}"
-    ),
+    Relation("studio", "film", "company", "Which company produced {s}?", "the producer of {s}"),
     Relation(
         "premiere", "film", "year", "In which year did {s} premiere?", "the premiere year of {s}"
     ),
-    Relation(
-        "mouth", "river", "city", "At which city does {s} reach the sea?", "the port of {s}"
-    ),
-    Relation(
-        "museum_city", "museum", "city", "In which city is {s}?", "the home city of {s}"
-    ),
+    Relation("mouth", "river", "city", "At which city does {s} reach the sea?", "the port of {s}"),
+    Relation("museum_city", "museum", "city", "In which city is {s}?", "the home city of {s}"),
     Relation("curator", "museum", "person", "Who is the curator of {s}?", "the curator of {s}"),
     Relation(
         "museum_opened",
@@ -166,8 +156,38 @@ _SHARE = {
     "museum": 0.04,
 }
 
-_ONSETS = "b br c d dr f g gl h j k kr l m n p pr qu r s sh st t tr v w y z th".split()
-_VOWELS = "a e i o u ai ea io ou".split()
+_ONSETS = [
+    "b",
+    "br",
+    "c",
+    "d",
+    "dr",
+    "f",
+    "g",
+    "gl",
+    "h",
+    "j",
+    "k",
+    "kr",
+    "l",
+    "m",
+    "n",
+    "p",
+    "pr",
+    "qu",
+    "r",
+    "s",
+    "sh",
+    "st",
+    "t",
+    "tr",
+    "v",
+    "w",
+    "y",
+    "z",
+    "th",
+]
+_VOWELS = ["a", "e", "i", "o", "u", "ai", "ea", "io", "ou"]
 _CODAS = ["", "", "l", "n", "r", "s", "th", "m", "nd", "rk", "x", "ll"]
 
 

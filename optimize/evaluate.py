@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from typing import Any
 
 import dspy
 
@@ -123,9 +122,7 @@ def evaluate(
     def ask(place: int) -> tuple[int, PredictionRow, bool]:
         question = questions[place]
         with dspy.context(trace=None):
-            row, known = store.answered(
-                question.id, mark, lambda: answer(program, question, mark)
-            )
+            row, known = store.answered(question.id, mark, lambda: answer(program, question, mark))
         return place, row, known
 
     pending: set[Future[tuple[int, PredictionRow, bool]]] = set()

@@ -111,9 +111,7 @@ class Decompose(MultiHopProgram):
                 passages=found,
                 parent=hops[needs[-1]].id if needs and needs[-1] in hops else None,
             )
-        inputs = [
-            {"context": self.context(hops[i].passages), "question": filled[i]} for i in fresh
-        ]
+        inputs = [{"context": self.context(hops[i].passages), "question": filled[i]} for i in fresh]
         for i, reply in zip(fresh, self.ask_each(self.resolver, inputs), strict=True):
             hops[i] = evidence.update(hops[i], **outcome(reply))
 

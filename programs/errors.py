@@ -18,9 +18,9 @@ class QuestionError(ProgramError, ValueError):
     """A question that can't be asked: empty, or longer than the model's window."""
 
 
-class OutOfBudget(BaseException):  # noqa: N818 - a signal, not an error
+class OutOfBudget(BaseException):
     """No LM call is left for this step, or the deadline has passed."""
 
 
-class Cancelled(BaseException):  # noqa: N818 - a signal, not an error
+class Cancelled(BaseException):
     """Whoever asked has hung up: end at the next LM call, without an answer."""

@@ -1,5 +1,7 @@
 """MeteredAdapter: the one place where every LM call of a question passes, whoever makes it.
 
+A ledger with a ``check`` (``optimize.limits``) is asked before each call and may end the run there.
+
 An ``Adapter`` sees signature and inputs before any text, so that answering adapters (the oracle,
 scripted ones), ``dspy.ReAct`` and agents are metered alike. Tokens and money come from the LM's own
 record of the call, which it also writes for calls that the cache answered.
@@ -34,6 +36,9 @@ class MeteredAdapter(Adapter):  # type: ignore[misc]
         inputs: dict[str, Any],
     ) -> list[dict[str, Any]]:
         scope = current()
+        check = getattr(dspy.settings.get(LEDGER), "check", None)
+        if check is not None:
+            check()
         if scope is not None:
             scope.meter.spend(final=scope.final)
         entries: list[dict[str, Any]] = []
@@ -41,9 +46,7 @@ class MeteredAdapter(Adapter):  # type: ignore[misc]
         failures = 0
         try:
             with dspy.context(disable_history=False):
-                return list(
-                    self.inner(_recorded(lm, entries), lm_kwargs, signature, demos, inputs)
-                )
+                return list(self.inner(_recorded(lm, entries), lm_kwargs, signature, demos, inputs))
         except AdapterParseError:
             failures = 1
             raise

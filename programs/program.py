@@ -28,7 +28,7 @@ from programs.evidence import Conclusion, Evidence, StopReason
 from programs.fan_out import fan_out
 from programs.ledger import Ledger
 from programs.metered import MeteredAdapter
-from programs.scope import Listener, Meter, Scope, current, entering
+from programs.scope import Meter, Scope, current, entering
 from programs.state import dump_program, load_program
 from programs.step import Step
 from retrieval import Passage, Retriever
@@ -93,9 +93,7 @@ class MultiHopProgram(dspy.Module):  # type: ignore[misc]
         if outer is not None:
             return self._within(question, outer)
         seconds = dspy.settings.get(DEADLINE)
-        meter = Meter(
-            self.budget.lm_calls, None if seconds is None else time.monotonic() + seconds
-        )
+        meter = Meter(self.budget.lm_calls, None if seconds is None else time.monotonic() + seconds)
         cancel = dspy.settings.get(CANCEL)
         if cancel is not None:
             meter.cancelled = cancel
@@ -150,13 +148,9 @@ class MultiHopProgram(dspy.Module):  # type: ignore[misc]
 
     def search(self, queries: Sequence[str]) -> list[list[Passage]]:
         """One batched search at the budget's k and pool."""
-        return self.retriever.search(
-            list(queries), self.budget.passages, pool=self.budget.retrieve
-        )
+        return self.retriever.search(list(queries), self.budget.passages, pool=self.budget.retrieve)
 
-    def context(
-        self, passages: Sequence[Passage], protected: Sequence[str] = ()
-    ) -> Context:
+    def context(self, passages: Sequence[Passage], protected: Sequence[str] = ()) -> Context:
         """Passages as prompt text within the budget's bounds."""
         return render(
             passages,

@@ -1,0 +1,39 @@
+"""Limits on what a compile may spend: a ledger that stops at them."""
+
+from __future__ import annotations
+
+from programs import Ledger
+
+
+class LimitReached(BaseException):
+    """The call or cost limit is reached. A ``BaseException``: SIMBA and ``dspy.Evaluate`` swallow
+    ``Exception`` and would score 0 and go on."""
+
+
+class LimitedLedger(Ledger):
+    """A ledger (``dspy.context(hopsmith_ledger=…)``) that every LM call is written to and that
+    raises ``LimitReached`` once a limit is reached. Calls that a cache answered cost nothing and
+    don't count against the limits. The call that reaches the limit is kept; calls under way at
+    that moment may still end."""
+
+    def __init__(self, max_calls: int | None = None, max_cost: float | None = None) -> None:
+        super().__init__()
+        self.max_calls = max_calls
+        self.max_cost = max_cost
+
+    @property
+    def reached(self) -> str | None:
+        """Which limit is reached, in words; None while there is room."""
+        total = self.total
+        asked = total.lm_calls - total.cached_calls
+        if self.max_calls is not None and asked >= self.max_calls:
+            return f"--max-calls {self.max_calls}"
+        if self.max_cost is not None and (total.cost or 0.0) >= self.max_cost:
+            return f"--max-cost {self.max_cost}"
+        return None
+
+    def check(self) -> None:
+        """Raise when a limit is reached."""
+        reached = self.reached
+        if reached is not None:
+            raise LimitReached(reached)
