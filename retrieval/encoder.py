@@ -82,9 +82,7 @@ class Encoder:
                 )
         return out
 
-    def passages(
-        self, texts: Sequence[str], progress: Progress | None = None
-    ) -> list[Vectors]:
+    def passages(self, texts: Sequence[str], progress: Progress | None = None) -> list[Vectors]:
         """Token vectors of each text, in order. Batches are of texts of like length, so that
         little is padding."""
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))

@@ -82,7 +82,9 @@ class IndexRetriever(BaseRetriever):
         take = best(keys, min(n, len(keys)))
         if n < len(keys):
             take = np.flatnonzero(keys >= keys[take[-1]])
-        ids = [self.index.passage(int(numbers[i])).id for i in take] if _has_ties(keys[take]) else []
+        ids = (
+            [self.index.passage(int(numbers[i])).id for i in take] if _has_ties(keys[take]) else []
+        )
         if ids:
             order = sorted(range(len(take)), key=lambda j: (-keys[take[j]], ids[j]))
             take = take[order]

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from retrieval.codec import Codec, Float16, ProductQuantised, PQ_TRAIN, open_codec
+from retrieval.codec import PQ_TRAIN, Codec, Float16, ProductQuantised, open_codec
 from retrieval.corpus import CorpusHash, unique
 from retrieval.encoder import Encoder, Progress, encoder
 from retrieval.engines import ENGINES, EXACT_CHUNK, IndexRetriever
@@ -150,9 +150,7 @@ class OpenIndex:
         """MaxSim over query tokens of some passages, each by its best window; shape (len,)."""
         if not len(numbers):
             return np.zeros(0, np.float32)
-        spans = [
-            np.arange(self._first_window[n], self._first_window[n + 1]) for n in numbers
-        ]
+        spans = [np.arange(self._first_window[n], self._first_window[n + 1]) for n in numbers]
         owner = np.repeat(np.arange(len(numbers)), [len(s) for s in spans])
         rows = self.windows[np.concatenate(spans)]
         scores = self._window_scores([query], rows)[0]
@@ -327,7 +325,9 @@ def compact(folder: Path | str) -> IndexReport:
             making.rmdir()
             _merge(index, making)
         tokens = int(sum(len_ for len_ in _token_counts(folder / "segments" / name)))
-        manifest.segments = [SegmentEntry(name=name, passages=len(index.alive_numbers), tokens=tokens)]
+        manifest.segments = [
+            SegmentEntry(name=name, passages=len(index.alive_numbers), tokens=tokens)
+        ]
         _commit(folder, manifest, CorpusHash(manifest.corpus_hash))
     _sweep(folder)
     return _report(folder, manifest, 0)

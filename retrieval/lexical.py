@@ -50,9 +50,7 @@ class Lexical:
         import bm25s
 
         self.numbers = numbers
-        self._model = (
-            bm25s.BM25.load(str(folder), mmap=True) if any(folder.iterdir()) else None
-        )
+        self._model = bm25s.BM25.load(str(folder), mmap=True) if any(folder.iterdir()) else None
 
     def top(self, tokens: Sequence[str], n: int) -> tuple[Any, Any]:
         """Numbers and scores of the ``n`` best passages with a score above zero, best first,
