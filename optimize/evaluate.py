@@ -17,7 +17,7 @@ from metrics.record import Record
 from optimize.answers import AnswerStore
 from optimize.errors import TooManyFailures
 from optimize.rows import PredictionRow, hop_rows, ledger_of, record
-from programs import Account, Cancelled, Evidence, MultiHopProgram, OutOfBudget, fingerprint
+from programs import Account, Cancelled, MultiHopProgram, OutOfBudget, fingerprint
 from programs.faults import StopRun
 
 FAILURES_IN_A_ROW = 8
@@ -63,33 +63,41 @@ def answer(program: MultiHopProgram, question: Question, mark: str) -> Predictio
     Raises only what stops a run: ``StopRun`` and ``Cancelled``.
     """
     started = time.perf_counter()
-    evidence, usage, extra = Evidence(), {}, {}
-    cited: list[str] = []
     try:
-        prediction = program(question=question.question)
-        evidence = prediction.evidence
-        text, stop, error = prediction.answer, prediction.stop_reason, prediction.error
-        usage = prediction.usage.to_json()
-        known = {"answer", "evidence", "stop_reason", "error", "usage", "cited"}
-        extra = {k: v for k, v in prediction.items() if k not in known}
-        cited = list(prediction.get("cited") or [])
+        return row_of(question, program(question=question.question), mark, started)
     except OutOfBudget as limit:
-        text, stop, error = None, "error", f"budget: {limit}"
+        error = f"budget: {limit}"
     except Exception as fault:
-        text, stop = None, "error"
         error = f"{type(fault).__name__}: {' '.join(str(fault).split())[:500]}"
+    seconds = round(time.perf_counter() - started, 4)
     return PredictionRow(
         id=question.id,
         fingerprint=mark,
-        answer=text,
-        stop_reason=stop,
+        answer=None,
+        stop_reason="error",
+        seconds=seconds,
+        error=error,
+    )
+
+
+def row_of(
+    question: Question, prediction: dspy.Prediction, mark: str, started: float
+) -> PredictionRow:
+    """A prediction as its row; ``started`` is of ``time.perf_counter``."""
+    evidence = prediction.evidence
+    known = {"answer", "evidence", "stop_reason", "error", "usage", "cited"}
+    return PredictionRow(
+        id=question.id,
+        fingerprint=mark,
+        answer=prediction.answer,
+        stop_reason=prediction.stop_reason,
         hops=hop_rows(evidence),
         ranked=[p.id for p in evidence.ranked()],
-        usage=usage,
+        usage=prediction.usage.to_json(),
         seconds=round(time.perf_counter() - started, 4),
-        error=error,
-        cited=cited,
-        extra=extra,
+        error=prediction.error,
+        cited=list(prediction.get("cited") or []),
+        extra={k: v for k, v in prediction.items() if k not in known},
     )
 
 

@@ -29,14 +29,21 @@ class Context(str):
     """Prompt text that remembers which passages it shows, in the order of their numbers."""
 
     ids: tuple[str, ...]
+    blocks: tuple[str, ...]
 
-    def __new__(cls, text: str, ids: tuple[str, ...] = ()) -> Context:
-        made = super().__new__(cls, text)
-        made.ids = ids
+    def __new__(cls, blocks: tuple[str, ...], ids: tuple[str, ...] = ()) -> Context:
+        text = "\n\n".join(f"[{n}] {block}" for n, block in enumerate(blocks, 1))
+        made = super().__new__(cls, text or EMPTY)
+        made.ids, made.blocks = ids, blocks
         return made
 
+    def without(self, ids: Collection[str]) -> Context:
+        """The same passages less some, numbered anew."""
+        kept = [i for i, known in enumerate(self.ids) if known not in ids]
+        return Context(tuple(self.blocks[i] for i in kept), tuple(self.ids[i] for i in kept))
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Context, (str(self), self.ids))
+        return (Context, (self.blocks, self.ids))
 
 
 def tokens(text: str) -> int:
@@ -72,7 +79,4 @@ def render(
     if len(shown) == 1 and sizes[shown[0]] > max_tokens:
         i = shown[0]
         blocks[i] = blocks[i][: max(1, int(max_tokens * CHARS_PER_TOKEN))]
-    if not shown:
-        return Context(EMPTY)
-    lines = [f"[{n}] {blocks[i]}" for n, i in enumerate(shown, 1)]
-    return Context("\n\n".join(lines), tuple(every[i].id for i in shown))
+    return Context(tuple(blocks[i] for i in shown), tuple(every[i].id for i in shown))
