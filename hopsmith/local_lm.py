@@ -15,6 +15,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from http.client import HTTPException
 from typing import Any
 
 from hopsmith.errors import HopsmithError
@@ -173,5 +174,5 @@ def _start(plan: ServerPlan, say: Say) -> LocalServer:
 def _answers(server: LocalServer) -> bool:
     try:
         return server.get("/health").get("status") == "ok"
-    except OSError:
+    except (OSError, HTTPException):
         return False

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
@@ -28,8 +30,9 @@ class Settings(BaseSettings):
 
     lm: str = "local"
     """``local``, ``oracle``, or any LiteLLM name (``openai/gpt-4.1-mini``)."""
-    role_lm: dict[str, str] = Field(default_factory=dict)
-    """Other LMs by role: planner, resolver, synthesizer, writer, sufficiency, judge, …"""
+    role_lm: Annotated[dict[str, str], NoDecode] = Field(default_factory=dict)
+    """Other LMs by role: planner, resolver, synthesizer, writer, sufficiency, judge, … In the
+    environment ``ROLE=NAME,ROLE=NAME`` or a JSON object."""
     api_base: str | None = None
     """An OpenAI-compatible endpoint (vLLM, Ollama, llama.cpp)."""
     api_key: SecretStr | None = None
@@ -50,6 +53,9 @@ class Settings(BaseSettings):
     in_flight: int = Field(16, ge=1, le=1024)
     """Requests under way at once at one endpoint, ``--lm local`` aside."""
     index: Path | None = None
+    cache: Path | None = None
+    """Folder of what is made once: weights, checkpoints, indexes of benchmarks, LM answers. By
+    default the user's cache folder."""
     workers: int | None = Field(None, ge=1, le=256)
     """Questions at once; by default 1 for ``local`` and 8 for others."""
     lm_cache: bool = True
@@ -59,6 +65,19 @@ class Settings(BaseSettings):
     """Dollars per million (input, output) tokens."""
     deadline: float | None = Field(None, gt=0)
     """Seconds a question may take."""
+    max_calls: int | None = Field(None, ge=1)
+    """LM calls a compile may pay for."""
+    max_cost: float | None = Field(None, gt=0)
+    """Dollars a compile may spend."""
+
+    @field_validator("role_lm", mode="before")
+    @classmethod
+    def _read_role_lm(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        if value.lstrip().startswith("{"):
+            return json.loads(value)
+        return _by_role(value.split(","))
 
     @field_validator("price", mode="before")
     @classmethod
@@ -91,16 +110,23 @@ class Settings(BaseSettings):
 
 def load_settings(**flags: Any) -> Settings:
     """Settings with the given flags; a flag that is None was not given. Raises ``HopsmithError``
-    naming the variable, file or flag at fault."""
+    naming the variable, file or flag at fault.
+
+    A cache folder that was set is handed on as ``HOPSMITH_CACHE``, where every room looks.
+    """
     given = {k: v for k, v in flags.items() if v is not None}
     try:
-        return Settings(**given)
+        settings = Settings(**given)
     except ValidationError as fault:
         first = fault.errors()[0]
         name = str(first["loc"][0]) if first["loc"] else "settings"
-        raise HopsmithError(f"{_where(name, given)}: {first['msg']}") from fault
+        what = first["msg"].removeprefix("Value error, ")
+        raise HopsmithError(f"{_where(name, given)}: {what}") from fault
     except Exception as fault:
         raise HopsmithError(f"{TOML} or HOPSMITH_… can't be read: {fault}") from fault
+    if settings.cache is not None:
+        os.environ["HOPSMITH_CACHE"] = str(settings.cache.expanduser().resolve())
+    return settings
 
 
 def _where(name: str, given: dict[str, Any]) -> str:
@@ -112,12 +138,17 @@ def _where(name: str, given: dict[str, Any]) -> str:
 
 def role_lms(pairs: list[str] | None) -> dict[str, str] | None:
     """``ROLE=NAME`` flags as a mapping; None when there are none."""
-    if not pairs:
-        return None
+    try:
+        return _by_role(pairs) if pairs else None
+    except ValueError as fault:
+        raise HopsmithError(f"--role-lm: {fault}") from fault
+
+
+def _by_role(pairs: list[str]) -> dict[str, str]:
     out = {}
     for pair in pairs:
-        role, eq, name = pair.partition("=")
-        if not eq or not role or not name:
-            raise HopsmithError(f"--role-lm {pair!r} is not ROLE=NAME, such as planner=local")
-        out[role.strip()] = name.strip()
+        role, _, name = (part.strip() for part in pair.partition("="))
+        if not role or not name:
+            raise ValueError(f"{pair!r} is not ROLE=NAME, such as planner=local")
+        out[role] = name
     return out

@@ -7,6 +7,7 @@ import math
 import urllib.request
 from collections.abc import Sequence
 from functools import lru_cache
+from http.client import HTTPException
 from typing import Any
 
 from dspy.clients.base_lm import BaseLM
@@ -60,7 +61,7 @@ def _told_by(endpoint: str, name: str, key: str | None) -> int | None:
         entry = next((m for m in listed if m.get("id") == name), None)
         size = entry and (entry.get("max_model_len") or (entry.get("meta") or {}).get("n_ctx"))
         return int(size) if size else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, HTTPException, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 

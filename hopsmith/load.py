@@ -1,0 +1,168 @@
+"""Loading an export: the same answers as were measured, from an index and an LM given now."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from hopsmith.errors import HopsmithError
+from hopsmith.lm import configure_cache, make_adapter, make_lm
+from hopsmith.settings import Settings, load_settings
+from optimize.errors import ExportError
+from optimize.export import PipelineFile, build_part
+from optimize.rows import hop_rows
+from programs import MultiHopProgram
+from programs.ledger import PRICE
+from programs.program import DEADLINE
+from programs.step import ROLE_LMS
+from retrieval import Retriever, open_index
+from retrieval.contract import identity_of
+
+
+class Pipeline:
+    """An exported pipeline, ready to be asked. Thread-safe."""
+
+    def __init__(
+        self, file: PipelineFile, program: MultiHopProgram, context: Mapping[str, Any]
+    ) -> None:
+        self.file = file
+        self.program = program
+        self.context = dict(context)
+        """Keys for ``dspy.context``: LM, adapter, role LMs, price, deadline."""
+
+    @property
+    def fingerprint(self) -> str:
+        return self.file.fingerprint
+
+    def __call__(self, question: str) -> dspy.Prediction:
+        """``answer``, ``evidence``, ``stop_reason``, ``usage``, ``error``."""
+        with dspy.context(**self.context):
+            return self.program(question=question)
+
+    def plain(self, question: str) -> dict[str, Any]:
+        """The answer as JSON values."""
+        prediction = self(question)
+        return {
+            "answer": prediction.answer,
+            "stop_reason": prediction.stop_reason,
+            "hops": [hop.model_dump() for hop in hop_rows(prediction.evidence)],
+            "passages": [
+                {"id": p.id, "title": p.title, "text": p.text} for p in prediction.evidence.ranked()
+            ],
+            "usage": prediction.usage.to_json(),
+        }
+
+
+def load(
+    path: Path | str,
+    index: Path | str | None = None,
+    lm: str | dspy.LM | Settings | None = None,
+    *,
+    engine: str | None = None,
+    force: bool = False,
+    retriever: Retriever | None = None,
+    adapter: Any = None,
+) -> Pipeline:
+    """Load an export.
+
+    ``index`` (or ``HOPSMITH_INDEX``) is searched by the engine that was measured; ``lm`` is a
+    name, an LM or settings, and by default ``HOPSMITH_LM`` or the LM that was measured. Raises
+    ``ExportError`` when the index's encoder or engine differs (``force`` says so and goes on) or
+    the saved state doesn't fit; warns when the corpus changed.
+    """
+    file = PipelineFile.read(Path(path))
+    if retriever is None:
+        where = index or os.environ.get("HOPSMITH_INDEX")
+        if not where:
+            raise HopsmithError("no index: give index=… (--index DIR) or set HOPSMITH_INDEX")
+        retriever = open_index(where, engine=engine or file.retriever.get("engine"))
+    check_retriever(file, retriever, force)
+    program = build_part(file.program, retriever)
+    program.load_state(file.state)
+    return Pipeline(file, program, _context(file, lm, adapter))
+
+
+def program_of(path: Path | str, retriever: Retriever, force: bool = False) -> MultiHopProgram:
+    """The program of an export over a retriever, without its LM."""
+    file = PipelineFile.read(Path(path))
+    check_retriever(file, retriever, force)
+    program = build_part(file.program, retriever)
+    program.load_state(file.state)
+    return program
+
+
+def check_retriever(file: PipelineFile, retriever: Retriever, force: bool = False) -> None:
+    """Refuse another encoder, engine or setting; warn of another corpus."""
+    here = identity_of(retriever)
+    differs = [
+        f"{name}: measured with {file.retriever.get(name)!r}, here {here.get(name)!r}"
+        for name in sorted({*file.retriever, *here})
+        if file.retriever.get(name) != here.get(name)
+    ]
+    if differs and not force:
+        raise ExportError(
+            f"the index does not fit this pipeline ({'; '.join(differs)}): index the corpus as it "
+            "was measured, or load with --force"
+        )
+    for line in differs:
+        warnings.warn(f"the index differs from the one measured: {line}", stacklevel=3)
+    corpus = getattr(retriever, "corpus_hash", None)
+    if file.corpus_hash and corpus and corpus != file.corpus_hash:
+        print(
+            "hopsmith: the corpus has changed since this pipeline was measured: its scores may not "
+            "hold",
+            file=sys.stderr,
+        )
+
+
+def _context(
+    file: PipelineFile, lm: str | dspy.LM | Settings | None, adapter: Any
+) -> dict[str, Any]:
+    measured = file.lms.get("default") or {}
+    if isinstance(lm, dspy.BaseLM):
+        given = {
+            "lm": lm,
+            "adapter": adapter or dspy.JSONAdapter(use_native_function_calling=False),
+        }
+        return {**given, "disable_history": True, ROLE_LMS: {}}
+    settings = lm if isinstance(lm, Settings) else _settings(lm, measured, file.adapter)
+    configure_cache(None, on=settings.lm_cache)
+    roles = {
+        role: make_lm(settings, _asked_for(known))
+        for role, known in file.lms.items()
+        if role != "default" and known
+    }
+    return {
+        "lm": make_lm(settings),
+        "adapter": adapter or make_adapter(settings),
+        "disable_history": True,
+        ROLE_LMS: roles,
+        PRICE: settings.price,
+        DEADLINE: settings.deadline,
+    }
+
+
+def _settings(
+    name: str | None, measured: Mapping[str, Any], adapter: Mapping[str, Any]
+) -> Settings:
+    """Settings that ask as was measured, where neither argument nor environment says otherwise."""
+    given: dict[str, Any] = {"lm": name or os.environ.get("HOPSMITH_LM") or _asked_for(measured)}
+    for key in ("temperature", "max_tokens", "reasoning_effort"):
+        if measured.get(key) is not None:
+            given[key] = measured[key]
+    given["adapter"] = "chat" if adapter.get("class") == "ChatAdapter" else "json"
+    return load_settings(**given)
+
+
+def _asked_for(measured: Mapping[str, Any]) -> str:
+    """What to call the LM that was measured: ``local`` for the local model."""
+    name = str(measured.get("name", "local"))
+    if name.startswith("hopsmith-local/"):
+        return "local"
+    return name.removeprefix("hopsmith-endpoint/")

@@ -1,0 +1,25 @@
+"""The exported pipeline as an MLflow model from code: ``mlflow models serve -m EXPORT/mlflow_model``.
+
+Index and endpoint come from ``HOPSMITH_INDEX``, ``HOPSMITH_LM`` and ``HOPSMITH_API_BASE``.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import mlflow
+from mlflow.pyfunc import PythonModel
+
+
+class PipelineModel(PythonModel):  # type: ignore[misc]
+    """Questions in, answers with their hops out."""
+
+    def load_context(self, context: Any) -> None:
+        from hopsmith.load import load
+
+        self.pipeline = load(Path(context.artifacts["pipeline"]).parent)
+
+    def predict(self, model_input: list[str]) -> list[dict[str, Any]]:
+        return [self.pipeline.plain(question) for question in model_input]
+
+
+mlflow.models.set_model(PipelineModel())
