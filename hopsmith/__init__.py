@@ -9,7 +9,7 @@ __all__ = ["__version__", "load"]
 
 def __getattr__(name: str) -> Any:
     if name == "load":
-        from hopsmith.load import load
+        from hopsmith.loading import load
 
         return load
     raise AttributeError(name)

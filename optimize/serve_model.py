@@ -14,7 +14,7 @@ class PipelineModel(PythonModel):  # type: ignore[misc]
     """Questions in, answers with their hops out."""
 
     def load_context(self, context: Any) -> None:
-        from hopsmith.load import load
+        from hopsmith.loading import load
 
         self.pipeline = load(Path(context.artifacts["pipeline"]).parent)
 

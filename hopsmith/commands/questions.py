@@ -58,7 +58,7 @@ def ask(
     if not question.strip():
         raise HopsmithError('the question is empty: hopsmith ask "…" --index DIR')
     if pipeline is not None:
-        from hopsmith.load import load
+        from hopsmith.loading import load
 
         given = lm is not None or api_base is not None or lm_file is not None
         loaded = load(pipeline, settings.index, settings if given else None, engine=engine)
@@ -162,7 +162,7 @@ def evaluate(
     )
     with session(settings, asked) as here:
         if pipeline is not None:
-            from hopsmith.load import program_of
+            from hopsmith.loading import program_of
 
             program = program_of(pipeline, retriever)
         about = header(
