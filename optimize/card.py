@@ -68,7 +68,7 @@ def _predictors(state: Mapping[str, Any]) -> str:
 
 def _scores(scores: Mapping[str, Any]) -> list[str]:
     """``scores[split] = {"n", "baseline": {metric: value}, "compiled": …, "difference": {metric:
-    {"mean", "low", "high", "p"}}}``."""
+    {"difference", "low", "high", "p"}}}``."""
     if not scores:
         return ["None were measured."]
     lines: list[str] = []
@@ -82,7 +82,9 @@ def _scores(scores: Mapping[str, Any]) -> list[str]:
         ]
         for name in told.get("compiled", {}):
             gap = told.get("difference", {}).get(name)
-            cell = f"{gap['mean']:+.3f} [{gap['low']:+.3f}, {gap['high']:+.3f}]" if gap else ""
+            cell = (
+                f"{gap['difference']:+.3f} [{gap['low']:+.3f}, {gap['high']:+.3f}]" if gap else ""
+            )
             lines.append(
                 f"| {name} | {_number(told.get('baseline', {}).get(name))} | "
                 f"{_number(told['compiled'][name])} | {cell} |"

@@ -15,7 +15,7 @@ from typing import Any
 import dspy
 
 from benchmarks.question import Benchmark, Question
-from metrics.significance import Difference, paired_bootstrap
+from metrics.significance import Difference, paired
 from optimize import figures
 from optimize.answers import AnswerStore
 from optimize.budgets import BudgetChoice, Prefer, TrialRow, tune_budget
@@ -365,15 +365,7 @@ def _prompts(
 
 def compared(before: Evaluation, after: Evaluation, seed: int) -> dict[str, Difference]:
     """Paired bootstrap by question of each compared metric, on questions that both have."""
-    out = {}
-    for name in COMPARED:
-        pairs = [
-            (a, b)
-            for a, b in zip(before.scores(name), after.scores(name), strict=True)
-            if a is not None and b is not None
-        ]
-        out[name] = paired_bootstrap([a for a, _ in pairs], [b for _, b in pairs], seed=seed)
-    return out
+    return {name: paired(before.scores(name), after.scores(name), seed=seed) for name in COMPARED}
 
 
 def _estimate(work: _Work, result: Evaluation) -> Estimate:
@@ -423,7 +415,8 @@ def _about(work: _Work, split: str) -> dict[str, Any]:
     splits = ", ".join(f"{len(q)} {s}" for s, q in work.benchmark.questions.items())
     about = {
         "benchmark": f"{work.benchmark.name} ({splits} questions)",
-        "recipe": f"{recipe.trials} budget trials, prompts by {recipe.optimizer}, seed {recipe.seed}",
+        "recipe": f"{recipe.trials} budget trials, prompts by {recipe.optimizer}, "
+        f"seed {recipe.seed}",
         "scores above": f"on {split}",
     }
     total = work.ledger.total
@@ -472,7 +465,7 @@ def _log_final(
     stage.metrics({f"compiled.{n}": v for n, v in _headline(after).items()})
     stage.metrics({f"baseline.{n}": v for n, v in _headline(before).items()})
     for name, gap in difference.items():
-        stage.metrics({f"difference.{name}": gap.mean, f"difference.{name}.low": gap.low})
+        stage.metrics({f"difference.{name}": gap.difference, f"difference.{name}.low": gap.low})
         stage.metrics({f"difference.{name}.high": gap.high, f"difference.{name}.p": gap.p})
     for label, result in (("baseline", before), ("compiled", after)):
         rows = "".join(r.model_dump_json() + "\n" for r in result.rows)

@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import tempfile
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -153,7 +154,9 @@ def _save_model(folder: Path) -> None:
 
     root = Path(__file__).resolve().parent.parent
     logging.getLogger("mlflow").setLevel(logging.ERROR)
-    with tempfile.TemporaryDirectory() as scratch:
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as scratch:
+        warnings.simplefilter("ignore")
         code = Path(scratch) / "code"
         for name in PACKAGES:
             shutil.copytree(

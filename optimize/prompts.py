@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -206,7 +205,7 @@ def _bootstrapped(
         teacher_settings={} if teacher_lm is None else {"lm": teacher_lm},
         max_errors=len(search.train) + len(search.dev) + 1,
     )
-    with quiet_stdout(), metered():
+    with kept_prints(search.folder / "optimizer.log"), metered():
         built: MultiHopProgram = optimizer.compile(
             program.deepcopy(),
             trainset=list(search.train),
@@ -220,9 +219,14 @@ def _bootstrapped(
 
 
 @contextlib.contextmanager
-def quiet_stdout() -> Iterator[None]:
-    """Optimizers print; stdout is for results."""
-    with contextlib.redirect_stdout(sys.stderr):
+def kept_prints(path: Path) -> Iterator[None]:
+    """What optimizers print (on both streams) goes to a file beside their candidates."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        path.open("a", encoding="utf-8") as file,
+        contextlib.redirect_stdout(file),
+        contextlib.redirect_stderr(file),
+    ):
         yield
 
 

@@ -267,10 +267,12 @@ class Tracker:
             os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
             os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
             os.environ.setdefault("DO_NOT_TRACK", "true")
+            os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
             logging.getLogger("alembic").setLevel(logging.WARNING)
-            logging.getLogger("mlflow").setLevel(logging.ERROR)
             from mlflow import MlflowClient
 
+            for name in ("mlflow", "mlflow.store.db.utils"):
+                logging.getLogger(name).setLevel(logging.ERROR)
             self._client = MlflowClient(self.uri, registry_uri=self.uri)
         return self._client
 

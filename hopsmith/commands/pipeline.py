@@ -2,8 +2,278 @@
 
 from __future__ import annotations
 
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
 import typer
+
+from hopsmith.commands import options as opt
+from optimize.compile import Estimate, Narrator
+from optimize.prompts import Candidate
 
 
 def register(app: typer.Typer) -> None:
-    pass
+    app.command("compile")(compile_)
+
+
+def compile_(
+    out: Annotated[Path, typer.Option("--out", help="The compile's folder.")],
+    method: opt.Method = "decompose",
+    benchmark: opt.Bench = None,
+    train: Annotated[Path | None, typer.Option("--train", help="Training questions.")] = None,
+    dev: Annotated[Path | None, typer.Option("--dev", help="Questions to choose by.")] = None,
+    test: Annotated[
+        Path | None, typer.Option("--test", help="Questions for the final table only.")
+    ] = None,
+    corpus: opt.Corpus = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="Only so many questions of each split.")
+    ] = None,
+    index: opt.Index = None,
+    engine: opt.Engine = None,
+    budget: opt.Budget = None,
+    arg: opt.Arg = None,
+    trials: Annotated[int, typer.Option("--trials", min=0, help="Budget trials.")] = 12,
+    prompts: Annotated[str, typer.Option("--prompts", help="none or bootstrap.")] = "bootstrap",
+    candidates: Annotated[
+        int, typer.Option("--candidates", min=1, help="Programs that the prompts stage tries.")
+    ] = 4,
+    demos: Annotated[
+        int, typer.Option("--demos", min=0, help="Demonstrations per predictor, at most.")
+    ] = 2,
+    demo_tokens: Annotated[
+        int, typer.Option("--demo-tokens", min=1, help="Tokens of demonstrations per predictor.")
+    ] = 900,
+    prefer: Annotated[
+        str, typer.Option("--prefer", help="Which budget to take: cheap, balanced or best.")
+    ] = "balanced",
+    objective: Annotated[
+        str | None, typer.Option("--objective", help='One number: "f1 - 0.01*lm_calls".')
+    ] = None,
+    freeze: Annotated[
+        list[str] | None, typer.Option("--freeze", help="Knobs that stay as they are.")
+    ] = None,
+    tracking_uri: Annotated[
+        str | None,
+        typer.Option("--tracking-uri", help="MLflow; by default a store in the folder."),
+    ] = None,
+    experiment: Annotated[str, typer.Option("--experiment", help="MLflow's.")] = "hopsmith",
+    max_calls: Annotated[
+        int | None, typer.Option("--max-calls", min=1, help="LM calls to pay for, at most.")
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option("--max-cost", min=0.0, help="Dollars to spend, at most.")
+    ] = None,
+    teacher_lm: Annotated[
+        str | None, typer.Option("--teacher-lm", help="The LM that demonstrations come from.")
+    ] = None,
+    lm: opt.LM = None,
+    role_lm: opt.RoleLM = None,
+    api_base: opt.ApiBase = None,
+    lm_file: opt.LMFile = None,
+    adapter: opt.Adapter = None,
+    seed: opt.Seed = None,
+    workers: opt.Workers = None,
+    price: opt.Price = None,
+    oracle_noise: opt.Noise = None,
+    json: opt.Json = False,
+) -> None:
+    """Tune hop budgets and prompts on training questions, track it in MLflow, export the result.
+
+    Killed, it goes on where it stopped when started again with the same arguments.
+    """
+    from dataclasses import asdict
+
+    from benchmarks import load as load_benchmark
+    from hopsmith.errors import HopsmithError
+    from hopsmith.lm import make_lm
+    from hopsmith.session import retriever_for, session
+    from hopsmith.show import print_json
+    from optimize.compile import Recipe, compile_program
+    from optimize.prompts import OPTIMIZERS, PromptSettings
+    from optimize.tracking import Tracker, local_uri
+    from programs import HopBudget, build
+    from programs import method as method_of
+
+    if prompts not in OPTIMIZERS:
+        raise HopsmithError(f"--prompts {prompts!r}: there are {', '.join(OPTIMIZERS)}")
+    if prefer not in ("cheap", "balanced", "best"):
+        raise HopsmithError(f"--prefer {prefer!r}: there are cheap, balanced and best")
+    settings = opt.settings_flags(
+        lm=lm,
+        role_lm=role_lm,
+        api_base=api_base,
+        lm_file=lm_file,
+        adapter=adapter,
+        seed=seed,
+        workers=workers,
+        price=price,
+        oracle_noise=oracle_noise,
+        index=index,
+    )
+    bench = load_benchmark(
+        benchmark or "own", train=train, dev=dev, test=test, corpus=corpus, seed=settings.seed
+    )
+    bench = _limited(bench, limit, settings.seed)
+    retriever = retriever_for(settings.index, bench, engine)
+    cls = method_of(method)
+    program = build(
+        method,
+        retriever,
+        HopBudget.parse(budget or "", cls.default_budget()),
+        **opt.arguments(arg),
+    )
+    recipe = Recipe(
+        trials=trials,
+        optimizer=prompts,  # type: ignore[arg-type]
+        prefer=prefer,  # type: ignore[arg-type]
+        objective=objective,
+        freeze=tuple(freeze or ()),
+        prompts=PromptSettings(candidates, demos, demo_tokens, settings.seed),
+        seed=settings.seed,
+        workers=settings.at_once,
+        max_calls=max_calls if max_calls is not None else settings.max_calls,
+        max_cost=max_cost if max_cost is not None else settings.max_cost,
+    )
+    every = [q for questions in bench.questions.values() for q in questions]
+    tracker = Tracker(tracking_uri or local_uri(out), experiment, out / "spool")
+    narrator = Printer(len(every))
+    try:
+        with session(settings, every, cache=out / "cache") as here:
+            done = compile_program(
+                program,
+                bench,
+                out,
+                tracker=tracker,
+                recipe=recipe,
+                narrator=narrator,
+                ceiling=here.ceiling,
+                teacher_lm=make_lm(settings, teacher_lm) if teacher_lm else None,
+            )
+    finally:
+        narrator.end()
+        undelivered = tracker.close()
+        if undelivered:
+            print(undelivered, file=sys.stderr)
+    if json:
+        print_json(
+            {
+                "baseline": done.baseline,
+                "final": done.final,
+                "difference": {name: asdict(gap) for name, gap in done.difference.items()},
+                "split": done.split,
+                "n": done.n,
+                "ceiling": here.ceiling,
+                "budget": done.program.budget.to_json(),
+                "export": str(done.export),
+                "runs": dict(done.runs),
+                "mlflow": dict(done.mlflow),
+                "spent": done.spent.to_json(),
+                "stopped": done.stopped,
+            }
+        )
+        return
+    _print(done, here.ceiling, tracking_uri or local_uri(out))
+
+
+def _limited(bench: Any, limit: int | None, seed: int) -> Any:
+    from dataclasses import replace
+
+    from benchmarks import subset
+
+    if limit is None:
+        return bench
+    return replace(bench, questions={s: subset(q, limit, seed) for s, q in bench.questions.items()})
+
+
+def _print(done: Any, ceiling: bool, uri: str) -> None:
+    from rich.table import Table
+
+    from hopsmith.show import number, out
+
+    table = Table(
+        title=f"{done.split}, n={done.n}" + (", ceiling (oracle)" if ceiling else ""),
+        title_justify="left",
+    )
+    for column in ("metric", "baseline", "compiled", "difference, 95 % interval"):
+        table.add_column(column, justify="left" if column == "metric" else "right")
+    for name, value in done.final.items():
+        gap = done.difference.get(name)
+        cell = f"{gap.difference:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]" if gap else ""
+        table.add_row(name, number(done.baseline.get(name)), number(value), cell)
+    out.print(table)
+    out.print(f"exported to {done.export}", highlight=False)
+    out.print(f'ask it: hopsmith ask --pipeline {done.export} --index INDEX "…"', highlight=False)
+    out.print(f"see its runs: mlflow ui --backend-store-uri {uri}", highlight=False)
+
+
+class Printer(Narrator):
+    """Says on stderr what happens, how long it has taken and what is to come."""
+
+    def __init__(self, questions: int) -> None:
+        from hopsmith.progress import console
+
+        self.console = console
+        self.started = time.monotonic()
+        self._bar: Any = None
+
+    def stage(self, name: str, about: str) -> None:
+        self.end()
+        self.console.print(f"[bold]{self._clock()} {name}[/bold]: {about}", highlight=False)
+
+    def estimate(self, estimate: Estimate) -> None:
+        self.end()
+        money = "" if estimate.cost is None else f", ${estimate.cost:.2f}"
+        self.console.print(
+            f"      to come, at most: {estimate.questions:,} questions, about "
+            f"{estimate.lm_calls:,.0f} LM calls{money}, {_duration(estimate.seconds)} (known "
+            "answers are not asked again)",
+            highlight=False,
+        )
+
+    def question(self, stage: str, done: int, total: int) -> None:
+        if self._bar is None:
+            self._bar = self.console.status("")
+            self._bar.start()
+        self._bar.update(f"{stage}: {done} of {total} questions")
+        if done == total:
+            self.end()
+
+    def trial(self, row: Any, of: int) -> None:
+        self.end()
+        values = ", ".join(f"{n} {v:.2f}" for n, v in row.values.items())
+        state = "repeated point" if row.repeated else row.note or row.state
+        knobs = ", ".join(f"{n}={v}" for n, v in row.point.items())
+        self.console.print(
+            f"      trial {row.number} (of 0 to {of - 1}): {values} ({state}; {knobs})",
+            highlight=False,
+        )
+
+    def candidate(self, candidate: Candidate) -> None:
+        self.end()
+        self.console.print(
+            f"      {candidate.name}: objective {candidate.score:.3f} on dev, "
+            f"{candidate.demos} demonstrations",
+            highlight=False,
+        )
+
+    def say(self, line: str) -> None:
+        self.end()
+        self.console.print(f"      {line}", highlight=False)
+
+    def end(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def _clock(self) -> str:
+        seconds = int(time.monotonic() - self.started)
+        return f"{seconds // 60:3d}:{seconds % 60:02d}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
