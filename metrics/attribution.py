@@ -3,8 +3,8 @@
 An answerable question is *wrong* when its EM is 0, an unanswerable one when it got an answer or
 failed. Gold hops are the data set's; where it has none, one a supporting passage. A hop is
 *retrieved* when any query found its passage, and *resolved* when some step answered with its
-entity (token F1 of at least 0.8). A program *resolves hops* when it searched more than once and
-asked a resolver or noted an answer at a step.
+entity (token F1 of at least 0.8) or with that of a hop that refers to it. A program *resolves
+hops* when it searched more than once and asked a resolver or noted an answer at a step.
 
 1. ``error``: the question failed. When the failure names the budget: ``budget``.
 2. The question has no answer, yet got one: ``reading`` when the program resolves hops and resolved
@@ -13,26 +13,29 @@ asked a resolver or noted an answer at a step.
 3. No gold passage is known: ``unknown``.
 4. The budget stopped it before every gold hop was retrieved and, where the program resolves hops
    of a gold chain, resolved: ``budget``.
-5. A gold hop was never retrieved; the first such hop in the chain counts:
-   a. it waits for a hop that was retrieved and never resolved, by a program that resolves hops:
-      ``reading`` (a wrong entity at one hop spoils the next whatever is retrieved);
-   b. no query asked for it: ``planning``;
-   c. a query asked for it: ``retrieval``.
-   A query *asks* for a hop when it holds the entities that the hop refers to, or for a hop that
-   refers to none, at least half of the words of its gold sub-question. Where the data has no
-   sub-questions: when there were at least as many different queries as gold hops.
+5. A gold hop was never retrieved. The first such hop in the chain is to blame, or the first hop it
+   waits for that is unresolved:
+   a. no query asked for it: ``planning``;
+   b. queries asked for it and none of them found its passage: ``retrieval``;
+   c. one did: ``reading`` (a wrong entity at one hop spoils the next whatever is retrieved).
 6. Everything was retrieved:
    a. the program resolves no hops: ``reading``;
-   b. a gold hop was never resolved (the first counts): ``reading``;
-   c. in data without sub-questions: no step answered with the gold answer and, for a comparison
+   b. a hop of a gold chain is unresolved: the first is to blame, by 5 a to c;
+   c. in data without sub-questions, no step answered with the gold answer and, for a comparison
       or a yes/no question (whose answer no step holds), a search was left without an answer:
       ``reading``;
    d. all else: ``synthesis`` (the facts were there; the answer made of them, or its wording,
       is not gold).
+
+A query *asks* for a hop when it holds the entities that the hop refers to, or for a hop that refers
+to none, at least half of the words that are its sub-question's own (no question word, and in no
+other sub-question of the chain). Where the data has no sub-questions, all queries ask for a hop
+when there are at least as many different ones as gold hops.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -52,6 +55,13 @@ STAGES: tuple[Stage, ...] = (
     "budget",
     "error",
     "unknown",
+)
+_QUESTION_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        "what which who whom whose when where why how many much is are was were do does did has "
+        "have had in on at of for to by from with and",
+    )
 )
 
 
@@ -135,25 +145,28 @@ def _rule(record: Record, gold: Sequence[GoldStep], missing: Sequence[int]) -> V
         first = min([*missing, *unresolved])
         return "budget", f"the budget ended before hop {first + 1} was done", first
     if missing:
-        return _not_retrieved(record, missing[0], unresolved)
+        return _blame(record, _first_to_blame(record, missing[0], unresolved))
     if not resolves:
         return "reading", "all gold passages were retrieved and read at once", None
     if unresolved:
-        first = unresolved[0]
-        return "reading", f"hop {first + 1}'s passage was there and its answer not found", first
+        return _blame(record, unresolved[0])
     if not record.ordered and not _facts_found(record, searched):
         return "reading", "all gold passages were retrieved and no step has the answer", None
     return "synthesis", "every hop was retrieved and resolved; the final answer is not gold", None
 
 
-def _not_retrieved(record: Record, hop: int, unresolved: Sequence[int]) -> Verdict:
-    misread = sorted(set(unresolved) & told_needs(record, hop)) if record.gold else []
-    if misread:
-        first = misread[0]
-        return "reading", f"hop {first + 1} was retrieved and its entity not found", first
-    if _asked(record, hop):
-        return "retrieval", f"a query asked for hop {hop + 1} and its passage did not come", hop
-    return "planning", f"no query asked for hop {hop + 1}", hop
+def _first_to_blame(record: Record, missing: int, unresolved: Sequence[int]) -> int:
+    waits = told_needs(record, missing) if record.gold else set()
+    return min(waits.intersection(unresolved), default=missing)
+
+
+def _blame(record: Record, place: int) -> Verdict:
+    asking = _asking(record, place)
+    if not asking:
+        return "planning", f"no query asked for hop {place + 1}", place
+    if any(_gold(record)[place].passage in step.passages for step in asking):
+        return "reading", f"hop {place + 1} was retrieved and its entity not found", place
+    return "retrieval", f"a query asked for hop {place + 1} and its passage did not come", place
 
 
 def _gold(record: Record) -> tuple[GoldStep, ...]:
@@ -168,7 +181,9 @@ def _unresolved(record: Record) -> list[int]:
     """Gold hops of a chain that no step resolved, in order."""
     if not record.ordered:
         return []
-    return [n for n, hit in enumerate(resolved_hops(record)) if hit is False]
+    hits = resolved_hops(record)
+    implied = {m for n, hit in enumerate(hits) if hit for m in needs(record.gold[n].question)}
+    return [n for n, hit in enumerate(hits) if hit is False and n not in implied]
 
 
 def _facts_found(record: Record, searched: Sequence[Step]) -> bool:
@@ -181,18 +196,28 @@ def _facts_found(record: Record, searched: Sequence[Step]) -> bool:
     return compares and len(found) == len(searched)
 
 
-def _asked(record: Record, place: int) -> bool:
-    queries = {normal_answer(step.query) for step in record.steps}
+def _asking(record: Record, place: int) -> list[Step]:
+    """The steps whose query asks for a gold hop."""
     hop = _gold(record)[place]
+    said = [frozenset(normal_answer(step.query).split()) for step in record.steps]
     if not record.ordered or hop.question is None:
-        return len(queries) >= len(_gold(record))
-    words = [frozenset(query.split()) for query in queries]
+        return list(record.steps) if len(set(said)) >= len(_gold(record)) else []
     entities = [
         frozenset(normal_answer(record.gold[n].answer or "").split())
         for n in needs(hop.question)
         if 0 <= n < place
     ]
-    if entities:
-        return any(all(entity <= query for entity in entities) for query in words)
-    asked = frozenset(normal_answer(hop.question).split())
-    return any(2 * len(asked & query) >= len(asked) for query in words)
+    own = _own_words(record.gold, place)
+    return [
+        step
+        for step, words in zip(record.steps, said, strict=True)
+        if (all(e <= words for e in entities) if entities else 2 * len(own & words) >= len(own))
+    ]
+
+
+def _own_words(gold: Sequence[GoldStep], place: int) -> frozenset[str]:
+    """Of "In which year was Heat made?" beside "In which year was Ronin made?": ``{heat}``; all
+    words of a sub-question that has none of its own."""
+    said = [frozenset(normal_answer(hop.question or "").split()) for hop in gold]
+    others = frozenset[str]().union(*(words for n, words in enumerate(said) if n != place))
+    return said[place] - _QUESTION_WORDS - others or said[place]

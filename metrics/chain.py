@@ -96,10 +96,12 @@ def _first_hop(record: Record) -> float | None:
 
 def resolved_hops(record: Record) -> list[bool | None]:
     """For each gold hop, whether some step answered with its entity; None where the data set
-    gives no answer for it."""
+    gives no answer for it, or no passage that could say it."""
     found = [step.answer for step in record.steps if step.answer]
     return [
-        None if hop.answer is None else any(same_entity(a, hop.answer) for a in found)
+        None
+        if hop.answer is None or hop.passage is None
+        else any(same_entity(a, hop.answer) for a in found)
         for hop in record.gold
     ]
 

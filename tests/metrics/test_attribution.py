@@ -105,6 +105,17 @@ def test_one_search_that_cannot_know_the_second_hops_entity_never_asked_for_it()
     assert stage_and_hop(record) == ("planning", 2)
 
 
+def test_a_query_for_the_other_side_of_a_comparison_did_not_ask_for_this_one() -> None:
+    gold = (
+        GoldStep("A", "In which year was Tikruprix founded?", "1939"),
+        GoldStep("B", "In which year was Dimousall founded?", "1935"),
+    )
+    one = Step("In which year was Tikruprix founded?", ("A",), "1939", "planner", "resolved")
+    assert stage_and_hop(made(one, gold=gold)) == ("planning", 2)
+    both = Step("Was Tikruprix founded before Dimousall?", ("A",), "1939", "writer")
+    assert stage_and_hop(made(both, gold=gold)) == ("retrieval", 2)
+
+
 def test_gold_that_was_all_there_is_reading_for_a_program_that_resolves_nothing() -> None:
     single = Step("director of Heat", ("film", "mann"), "Boston", "writer")
     assert broken_stage(made(single, usage_by_role={"writer": Usage(lm_calls=1)})) == "reading"
@@ -115,6 +126,19 @@ def test_gold_that_was_all_there_is_reading_for_a_program_that_resolves_nothing(
 def test_a_retrieved_hop_without_its_entity_is_reading_at_that_hop() -> None:
     assert stage_and_hop(made(FIRST, replace(SECOND, answer="Boston"))) == ("reading", 2)
     assert stage_and_hop(made(FIRST, replace(SECOND, answer=None), answer=None)) == ("reading", 2)
+
+
+def test_a_passage_that_only_another_hops_query_found_is_no_help_to_the_reader() -> None:
+    early = replace(FIRST, passages=("film", "mann"))
+    blind = replace(SECOND, passages=("y",), answer=None, status="unresolved")
+    assert stage_and_hop(made(early, blind)) == ("retrieval", 2)
+    unasked = replace(blind, query="Who acted in the film Heat?")
+    assert stage_and_hop(made(early, unasked)) == ("planning", 2)
+
+
+def test_a_hop_is_resolved_when_the_next_one_is_whatever_name_it_went_by() -> None:
+    alias = replace(FIRST, answer="M. K. M.")
+    assert stage_and_hop(made(alias, SECOND)) == ("synthesis", None)
 
 
 def test_a_resolved_chain_with_another_final_answer_is_synthesis() -> None:

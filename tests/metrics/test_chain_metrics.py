@@ -61,6 +61,7 @@ def test_a_hop_whose_passage_is_not_in_the_corpus_is_left_out_and_passes_its_nee
     early = chain(Step("a", ("city",)), Step("b", ("film",)), gold=gold)
     assert score("hop_recall", early) == 1.0
     assert score("hop_recall_in_order", early) == 0.5
+    assert resolved_hops(early) == [False, None, False]
 
 
 def test_metrics_of_order_are_not_applicable_without_a_chain_or_without_steps() -> None:
