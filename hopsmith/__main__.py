@@ -1,0 +1,5 @@
+"""``python -m hopsmith``."""
+
+from hopsmith.cli import main
+
+main()
