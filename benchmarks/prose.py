@@ -90,10 +90,10 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "Audiences first saw it in {o}.",
         "The premiere was held in {o}.",
     ),
-    "mouth": (
-        "{s} reaches the sea at {o}.",
-        "The mouth of {s} is at {o}.",
-        "{s} ends in the harbour of {o}.",
+    "source": (
+        "{s} rises in {o}.",
+        "The springs of {s} lie in {o}.",
+        "{s} begins in the hills of {o}.",
     ),
     "museum_city": ("{s} is in {o}.", "The collection is shown in {o}.", "{s} stands in {o}."),
     "curator": ("{o} is the curator of {s}.", "Its curator is {o}.", "{s} is curated by {o}."),

@@ -90,7 +90,13 @@ RELATIONS: tuple[Relation, ...] = (
     Relation(
         "premiere", "film", "year", "In which year did {s} premiere?", "the premiere year of {s}"
     ),
-    Relation("mouth", "river", "city", "At which city does {s} reach the sea?", "the port of {s}"),
+    Relation(
+        "source",
+        "river",
+        "country",
+        "In which country does {s} rise?",
+        "the country where {s} rises",
+    ),
     Relation("museum_city", "museum", "city", "In which city is {s}?", "the home city of {s}"),
     Relation("curator", "museum", "person", "Who is the curator of {s}?", "the curator of {s}"),
     Relation(
@@ -133,6 +139,13 @@ class World:
         """All facts about a subject."""
         relations = BY_SUBJECT[self.types[subject]]
         return [Fact(subject, r.name, self.facts[subject, r.name]) for r in relations]
+
+    def implied(self, subject: str, relation: str) -> str | None:
+        """The other entity whose passage tells this fact as well: a capital's country says so."""
+        if relation == "country":
+            country = self.look(subject, relation)
+            return country if self.look(country, "capital") == subject else None
+        return None
 
     def walk(self, start: str, relations: Sequence[str]) -> list[str]:
         """The objects met when following relations from ``start``."""
@@ -272,8 +285,8 @@ _YEARS = {"born": (1900, 1969), "opened": (1650, 1899), "museum_opened": (1800, 
 
 
 def _agree(rng: random.Random, world: World) -> None:
-    """Make facts that imply each other agree: capitals lie in their countries, and nobody founds
-    or designs before growing up."""
+    """Make facts that imply each other agree: capitals lie in their countries, nobody founds,
+    designs or directs before growing up, and nothing is made before its maker is there."""
     capitals = rng.sample(world.entities["city"], len(world.entities["country"]))
     for country, capital in zip(world.entities["country"], capitals, strict=True):
         world.facts[country, "capital"] = capital
@@ -286,3 +299,8 @@ def _agree(rng: random.Random, world: World) -> None:
         born = int(world.look(world.look(product, "designer"), "born"))
         earliest = max(founded, born + 20)
         world.facts[product, "released"] = str(min(2023, earliest + rng.randint(0, 30)))
+    for film in world.entities["film"]:
+        founded = int(world.look(world.look(film, "studio"), "founded"))
+        born = int(world.look(world.look(film, "director"), "born"))
+        earliest = max(founded, born + 20)
+        world.facts[film, "premiere"] = str(min(2023, earliest + rng.randint(0, 30)))
