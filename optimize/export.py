@@ -164,7 +164,7 @@ def _save_model(folder: Path) -> None:
             )
         mlflow.pyfunc.save_model(
             str(folder / MODEL),
-            python_model=str(root / "optimize" / "serve_model.py"),
+            python_model=str(root / "hopsmith" / "serve_model.py"),
             artifacts={"pipeline": str(folder / PIPELINE)},
             code_paths=[str(code / name) for name in PACKAGES],
             pip_requirements=[

@@ -45,8 +45,9 @@ class MeteredAdapter(Adapter):  # type: ignore[misc]
         started = time.perf_counter()
         failures = 0
         try:
+            watched = _recorded(lm, entries)
             with dspy.context(disable_history=False):
-                return list(self.inner(_recorded(lm, entries), lm_kwargs, signature, demos, inputs))
+                return list(self.inner(watched, lm_kwargs, signature, demos, inputs))
         except AdapterParseError:
             failures = 1
             raise

@@ -1,0 +1,95 @@
+"""What tests share: an offline environment, a small corpus, an in-memory retriever, a small index."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import pytest
+
+from benchmarks import Benchmark, synthetic
+from retrieval import BaseRetriever, Passage
+
+
+class WordRetriever(BaseRetriever):
+    """Ranks by shared words, in memory: a retriever that needs no encoder."""
+
+    def __init__(self, passages: Sequence[Passage]) -> None:
+        self.passages = list(passages)
+        self.queries: list[str] = []
+
+    def _search(self, queries: list[str], k: int, pool: int | None) -> list[list[Passage]]:
+        self.queries.extend(queries)
+        return [self._one(query, k) for query in queries]
+
+    def _one(self, query: str, k: int) -> list[Passage]:
+        words = _words(query)
+        scored = [(len(words & _words(f"{p.title} {p.text}")), p) for p in self.passages]
+        order = sorted(scored, key=lambda pair: (-pair[0], pair[1].id))[:k]
+        return [p.ranked(i, float(s)) for i, (s, p) in enumerate(order, 1)]
+
+    @property
+    def identity(self) -> dict[str, object]:
+        return {"engine": "words"}
+
+    @property
+    def corpus_hash(self) -> str:
+        from retrieval.corpus import CorpusHash
+
+        total = CorpusHash()
+        for passage in self.passages:
+            total.add(passage)
+        return total.hex
+
+
+def _words(text: str) -> set[str]:
+    return set("".join(c if c.isalnum() else " " for c in text.lower()).split())
+
+
+@pytest.fixture(scope="session")
+def world() -> Benchmark:
+    """30 questions over 40 passages."""
+    return synthetic(30, 40, seed=3)
+
+
+@pytest.fixture(scope="session")
+def words_of() -> Callable[[Benchmark], WordRetriever]:
+    """A word retriever over a benchmark's corpus."""
+    return lambda benchmark: WordRetriever(benchmark.corpus)
+
+
+@pytest.fixture
+def words(world: Benchmark) -> WordRetriever:
+    return WordRetriever(world.corpus)
+
+
+@pytest.fixture(scope="session")
+def small_index(world: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An exact index of the world's corpus; read-only."""
+    from retrieval import build_index
+
+    folder = tmp_path_factory.mktemp("index") / "small"
+    build_index(world.corpus, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The folder of real questions; tests that need it are skipped where it isn't."""
+    root = Path(__file__).resolve().parent.parent
+    folder = Path(os.environ.get("HOPSMITH_TEST_DATA", root.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"no real questions at {folder} (HOPSMITH_TEST_DATA names another folder)")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No test writes into the checkout."""
+    monkeypatch.chdir(tmp_path)
+    yield

@@ -1,0 +1,198 @@
+"""Compile and export: the whole recipe on scripted and oracle answers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+
+import hopsmith
+from benchmarks import Benchmark, Question
+from benchmarks.oracle import OracleAdapter
+from benchmarks.scripted import stand_in
+from optimize.compile import Recipe, compile_program
+from optimize.errors import ExportError, OptimizeError
+from optimize.export import export
+from optimize.prompts import PromptSettings
+from optimize.tracking import Tracker, local_uri
+from programs import HopBudget, build, fingerprint
+
+RECIPE = Recipe(trials=3, prompts=PromptSettings(candidates=1, max_demos=1), workers=2)
+
+
+def adapter(world: Benchmark, noise: float = 0.1) -> OracleAdapter:
+    return OracleAdapter([q for s in world.questions.values() for q in s], noise)
+
+
+def run(world: Benchmark, words: Any, folder: Path, recipe: Recipe = RECIPE) -> Any:
+    tracker = Tracker(local_uri(folder), "test", folder / "spool")
+    lm = stand_in("oracle/gold")
+    try:
+        with dspy.context(lm=lm, adapter=adapter(world), disable_history=True):
+            return compile_program(
+                build("decompose", words), world, folder, tracker=tracker, recipe=recipe
+            )
+    finally:
+        tracker.close()
+
+
+@pytest.fixture(scope="module")
+def compiled(
+    world: Benchmark, words_of: Any, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Any, Path, Any]:
+    folder = tmp_path_factory.mktemp("compile")
+    words = words_of(world)
+    return run(world, words, folder), folder, words
+
+
+def test_exported_answers_equal_those_that_were_measured(
+    world: Benchmark, compiled: tuple[Any, Path, Any]
+) -> None:
+    done, _, words = compiled
+    pipeline = hopsmith.load(
+        done.export, retriever=words, lm=stand_in("oracle/gold"), adapter=adapter(world)
+    )
+    rows = Path(done.runs["compiled-test"]) / "predictions.jsonl"
+    measured = {r["id"]: r["answer"] for r in map(json.loads, rows.read_text().splitlines())}
+    assert {q.id: pipeline(q.question).answer for q in world.questions["test"]} == measured
+    assert pipeline.program.budget == done.program.budget
+
+
+def test_stages_are_nested_runs_with_their_artifacts(compiled: tuple[Any, Path, Any]) -> None:
+    from mlflow import MlflowClient
+
+    done, folder, _ = compiled
+    client = MlflowClient(local_uri(folder))
+    experiment = client.get_experiment_by_name("test")
+    found = {r.info.run_name: r for r in client.search_runs([experiment.experiment_id])}
+    assert {"baseline", "budget", "prompts", "final"} <= set(found)
+    parent = next(r for name, r in found.items() if name.startswith("compile"))
+    for stage in ("baseline", "budget", "prompts", "final"):
+        assert found[stage].data.tags["mlflow.parentRunId"] == parent.info.run_id
+    budget = {a.path for a in client.list_artifacts(found["budget"].info.run_id)}
+    assert {"history.png", "pareto.png", "trials.csv"} <= budget
+    assert "final.f1" in parent.data.metrics
+
+
+def test_a_compile_started_again_asks_nothing_twice(
+    world: Benchmark, compiled: tuple[Any, Path, Any]
+) -> None:
+    _, folder, words = compiled
+    rows = (folder / "answers.jsonl").read_text()
+    run(world, words, folder)
+    assert (folder / "answers.jsonl").read_text() == rows
+
+
+def test_another_recipe_does_not_go_on_in_the_folder(
+    world: Benchmark, compiled: tuple[Any, Path, Any]
+) -> None:
+    _, folder, words = compiled
+    with pytest.raises(OptimizeError, match="another compile"):
+        run(world, words, folder, Recipe(trials=4))
+
+
+def test_a_shared_question_is_refused(world: Benchmark, words: Any, tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    leaky = replace(world, questions={**world.questions, "test": world.questions["dev"]})
+    with pytest.raises(OptimizeError, match="without shared questions"):
+        run(leaky, words, tmp_path / "c")
+
+
+def test_a_call_limit_ends_the_search_with_a_pipeline(
+    world: Benchmark, words: Any, tmp_path: Path
+) -> None:
+    done = run(world, words, tmp_path / "c", Recipe(trials=50, max_calls=120, workers=1))
+    assert done.stopped == "--max-calls 120"
+    assert (done.export / "pipeline.json").is_file()
+    assert done.n == len(world.questions["test"])
+
+
+def test_no_key_is_in_an_export(words: Any, tmp_path: Path) -> None:
+    lm = dspy.LM(
+        "openai/gpt-4.1-mini", api_key="sk-planted-key", api_base="http://secret.example/v1"
+    )
+    program = build("decompose", words)
+    program.planner.lm = lm
+    with dspy.context(lm=lm):
+        folder = export(program, tmp_path / "export")
+    files = [p for p in folder.rglob("*") if p.is_file()]
+    assert len(files) > 10
+    for path in files:
+        data = path.read_bytes()
+        assert b"sk-planted-key" not in data, path
+        assert b"secret.example" not in data, path
+    assert not [p for p in files if p.suffix in (".pkl", ".pickle")]
+
+
+def test_another_retriever_is_refused_and_says_what_differs(
+    world: Benchmark, words: Any, tmp_path: Path
+) -> None:
+    with dspy.context(lm=stand_in("oracle/gold")):
+        folder = export(build("single_shot", words), tmp_path / "export", mlflow_model=False)
+
+    class Other(type(words)):  # type: ignore[misc]
+        @property
+        def identity(self) -> dict[str, object]:
+            return {"engine": "other"}
+
+    other = Other(world.corpus)
+    lm = stand_in("oracle/gold")
+    with pytest.raises(ExportError, match="engine: measured with 'words', here 'other'"):
+        hopsmith.load(folder, retriever=other, lm=lm)
+    with pytest.warns(UserWarning, match="differs"):
+        hopsmith.load(folder, retriever=other, lm=lm, force=True)
+
+
+def test_a_changed_corpus_is_said(
+    world: Benchmark, words: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lm = stand_in("oracle/gold")
+    with dspy.context(lm=lm):
+        folder = export(build("single_shot", words), tmp_path / "export", mlflow_model=False)
+    hopsmith.load(folder, retriever=type(words)(world.corpus[1:]), lm=lm)
+    assert "corpus has changed" in capsys.readouterr().err
+
+
+def test_a_tuned_budget_survives_export(words: Any, tmp_path: Path) -> None:
+    lm = stand_in("oracle/gold")
+    budget = HopBudget(passages=2, sub_queries=3, think=("planner",))
+    program = build("decompose", words, budget, synthesis="evidence")
+    with dspy.context(lm=lm):
+        folder = export(program, tmp_path / "export", mlflow_model=False)
+        loaded = hopsmith.load(folder, retriever=words, lm=lm).program
+        assert loaded.budget == budget
+        assert loaded.arguments == {"synthesis": "evidence"}
+        assert fingerprint(loaded) == fingerprint(program)
+
+
+def test_the_mlflow_model_answers_alike_without_pickle(
+    world: Benchmark,
+    small_index: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import mlflow.pyfunc
+
+    import hopsmith.loading
+    from retrieval import open_index
+
+    question: Question = world.questions["dev"][0]
+    lm = stand_in("oracle/gold")
+    with dspy.context(lm=lm, adapter=OracleAdapter([question])):
+        program = build("decompose", open_index(small_index))
+        expected = program(question=question.question).answer
+        folder = export(program, tmp_path / "export")
+    monkeypatch.setenv("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "false")
+    monkeypatch.setenv("HOPSMITH_INDEX", str(small_index))
+    real = hopsmith.loading.load
+    monkeypatch.setattr(
+        hopsmith.loading,
+        "load",
+        lambda path: real(path, lm=lm, adapter=OracleAdapter([question])),
+    )
+    model = mlflow.pyfunc.load_model(str(folder / "mlflow_model"))
+    assert [r["answer"] for r in model.predict([question.question])] == [expected]

@@ -1,0 +1,41 @@
+"""HopBudget: reading, bounds, caps and knobs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from programs import BudgetError, HopBudget, Knob
+from programs.budget import LIMITS
+
+
+def test_a_budget_reads_from_the_command_line() -> None:
+    budget = HopBudget.parse("passages=3, hops=2,think=planner+resolver")
+    assert (budget.passages, budget.hops, budget.think) == (3, 2, ("planner", "resolver"))
+
+
+@pytest.mark.parametrize("text", ["passages", "passages=x", "speed=3", "passages=0", "hops=-1"])
+def test_a_bad_budget_is_refused_by_name(text: str) -> None:
+    with pytest.raises(BudgetError, match="budget: "):
+        HopBudget.parse(text)
+
+
+@given(st.fixed_dictionaries({n: st.integers(*LIMITS[n]) for n in LIMITS}))
+def test_a_budget_survives_json(values: dict[str, int]) -> None:
+    budget = HopBudget(**values, think=("b", "a"))
+    assert HopBudget.from_json(budget.to_json()) == budget
+
+
+def test_caps_only_lower() -> None:
+    assert HopBudget(hops=4).capped({"hops": 9, "passages": 2}) == HopBudget(hops=4, passages=2)
+    with pytest.raises(BudgetError, match="no bound"):
+        HopBudget().capped({"speed": 1})
+
+
+def test_thinking_is_a_knob() -> None:
+    knob = Knob("think.planner", (False, True))
+    budget = knob.apply(HopBudget(think=("writer",)), True)
+    assert budget.think == ("planner", "writer")
+    assert knob.read(budget) is True
+    assert knob.apply(budget, False).think == ("writer",)
