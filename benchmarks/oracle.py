@@ -108,7 +108,7 @@ class OracleAdapter(Adapter):  # type: ignore[misc]
                 "method asks the LM for something whose gold is not known; use a real --lm"
             )
         scope = dspy.settings.get(SCOPE)
-        text = getattr(scope, "question", None)
+        text = str(getattr(scope, "question", ""))
         if text not in self.gold:
             raise OracleError(f"the oracle does not know the question {text!r}: give its benchmark")
         asked = Asked(self.gold[text], inputs)
@@ -130,7 +130,7 @@ class OracleAdapter(Adapter):  # type: ignore[misc]
 
 
 def spoiled(outputs: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """A failed step's outputs: no answer found, the last sub-question dropped, the other verdict."""
+    """A failed step's outputs: no answer, the last sub-question dropped, the other verdict."""
     bad: dict[str, Any] = {}
     for name, value in outputs.items():
         if isinstance(value, bool):

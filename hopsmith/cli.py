@@ -13,7 +13,9 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import typer
 
-from hopsmith.commands import corpus, pipeline, questions
+import hopsmith.commands.corpus
+import hopsmith.commands.pipeline
+import hopsmith.commands.questions
 
 app = typer.Typer(
     name="hopsmith",
@@ -24,8 +26,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for module in (corpus, questions, pipeline):
-    module.register(app)
+hopsmith.commands.corpus.register(app)
+hopsmith.commands.questions.register(app)
+hopsmith.commands.pipeline.register(app)
 
 
 def main() -> None:

@@ -1,4 +1,6 @@
-"""The exported pipeline as an MLflow model from code: ``mlflow models serve -m EXPORT/mlflow_model``.
+"""The exported pipeline as an MLflow model from code.
+
+``mlflow models serve --env-manager local -m EXPORT/mlflow_model`` serves it.
 
 Index and endpoint come from ``HOPSMITH_INDEX``, ``HOPSMITH_LM`` and ``HOPSMITH_API_BASE``.
 """

@@ -40,7 +40,7 @@ class Settings(BaseSettings):
     """A GGUF file for ``--lm local``."""
     adapter: Literal["json", "chat"] = "json"
     temperature: float = Field(0.0, ge=0, le=2)
-    max_tokens: int = Field(512, ge=16)
+    max_tokens: int = Field(300, ge=16)
     reasoning_effort: str | None = None
     seed: int = 0
     window: int = Field(8192, ge=512)

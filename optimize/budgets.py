@@ -223,7 +223,7 @@ class _Search:
         return None
 
     def _front(self, study: Any) -> list[tuple[int, dict[str, Scored]]]:
-        done = [t for t in study.get_trials(deepcopy=False, states=_complete())]
+        done = list(study.get_trials(deepcopy=False, states=_complete()))
         means = {t.number: t.user_attrs["means"] for t in done}
         keep = set(front_of(means))
         return [
@@ -340,7 +340,7 @@ def open_study(storage: str | Path, name: str, seed: int, single: bool = False) 
     from optuna.storages.journal import JournalFileBackend
 
     sampler = optuna.samplers.TPESampler(seed=seed)
-    directions = ["maximize"] if single else ["maximize", "maximize", "minimize"]
+    directions: Any = ["maximize"] if single else ["maximize", "maximize", "minimize"]
     fault: Exception | None = None
     for attempt in range(5):
         try:

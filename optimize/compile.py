@@ -26,7 +26,8 @@ from optimize.limits import LimitedLedger, LimitReached
 from optimize.objective import Objective
 from optimize.prompt_text import prompt_diff, prompt_text
 from optimize.prompts import Candidate, Optimizer, PromptChoice, PromptSettings, tune_prompts
-from optimize.run import RunHeader, close_run, header, open_run, questions_hash, write_json
+from optimize.rows import RunHeader
+from optimize.run import close_run, header, open_run, questions_hash, write_json
 from optimize.tracking import TrackedRun, Tracker
 from programs import Account, MultiHopProgram, fingerprint
 from programs.fingerprint import digest

@@ -49,7 +49,7 @@ class PipelineFile(BaseModel):
     """``{"predictors", "budget", "parts"}``."""
     adapter: dict[str, Any]
     lms: dict[str, Any]
-    """By role: name, temperature, max_tokens, …; ``default`` answers for roles without their own."""
+    """By role: name, temperature, max_tokens, …; ``default`` answers for the other roles."""
     retriever: dict[str, Any]
     corpus_hash: str | None
     rendering: int

@@ -25,7 +25,7 @@ class MeteredAdapter(Adapter):  # type: ignore[misc]
 
     def __init__(self, inner: Adapter) -> None:
         super().__init__()
-        self.inner = inner.inner if isinstance(inner, MeteredAdapter) else inner
+        self.inner: Adapter = inner.inner if isinstance(inner, MeteredAdapter) else inner
 
     def __call__(
         self,

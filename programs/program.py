@@ -18,6 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import dspy
@@ -144,7 +145,7 @@ class MultiHopProgram(dspy.Module):  # type: ignore[misc]
 
     def ask_each(self, step: Step, inputs: Sequence[Mapping[str, Any]]) -> list[dspy.Prediction]:
         """Ask one step several independent things at once; replies in order."""
-        return fan_out([lambda given=given: self.ask(step, **given) for given in inputs])
+        return fan_out([partial(self.ask, step, **given) for given in inputs])
 
     def search(self, queries: Sequence[str]) -> list[list[Passage]]:
         """One batched search at the budget's k and pool."""

@@ -59,7 +59,7 @@ class ProductQuantised:
         import faiss
 
         codes, _, part = centroids.shape
-        self._pq = faiss.ProductQuantizer(codes * part, codes, 8)
+        self._pq: Any = faiss.ProductQuantizer(codes * part, codes, 8)
         faiss.copy_array_to_vector(
             np.ascontiguousarray(centroids, np.float32).ravel(), self._pq.centroids
         )

@@ -167,9 +167,10 @@ def encoder(name: str | None = None) -> Encoder:
 
 def pooled(vectors: NDArray[Any]) -> NDArray[np.float32]:
     """The mean of token vectors, at unit length: shape (dim,)."""
-    mean = vectors.astype(np.float32).mean(0)
+    mean: NDArray[np.float32] = vectors.astype(np.float32).mean(0)
     norm = float(np.linalg.norm(mean))
-    return mean / norm if norm else mean
+    unit: NDArray[np.float32] = mean / norm if norm else mean
+    return unit
 
 
 def _load(spec: CheckpointSpec) -> Any:

@@ -243,7 +243,7 @@ def build_index(
         first = list(itertools.islice(stream, 1))
         if not first:
             raise CorpusError("the corpus is empty: it needs at least one passage with words")
-        passages = itertools.chain(first, stream)
+        passages: Iterable[Passage] = itertools.chain(first, stream)
         codec: Codec | None = None
         if coder is not None:
             codec, passages = _codec(vectors, coder, passages, making)

@@ -21,6 +21,12 @@ class Decompose(dspy.Signature):  # type: ignore[misc]
     the answer to an earlier one, write {answer_1}, {answer_2}, … in its place; never guess that
     answer. Keep every condition of the question and add none. A question of kind "single" is its
     own only sub-question. Leave the final comparing or combining out: it comes later.
+
+    For "In which year did the employer of the painter of Blue Harbour close?" the kind is "bridge"
+    and the sub-questions are "Who painted Blue Harbour?", "Who is the employer of {answer_1}?",
+    "In which year did {answer_2} close?". For "Which bridge is longer, the Orla or the Tamm?" the
+    kind is "comparison" and the sub-questions are "How long is the Orla bridge?", "How long is the
+    Tamm bridge?".
     """
 
     question: str = dspy.InputField(desc="the question to plan for")

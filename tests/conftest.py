@@ -1,9 +1,9 @@
-"""What tests share: an offline environment, a small corpus, an in-memory retriever, a small index."""
+"""What tests share: an offline environment, a small corpus, retrievers that need no network."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -89,7 +89,6 @@ def data() -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test writes into the checkout."""
     monkeypatch.chdir(tmp_path)
-    yield

@@ -88,7 +88,8 @@ def ask(
             }
         )
     else:
-        out.print(hop_tree(question, hops, titles, prediction.answer, prediction.stop_reason))
+        tree = hop_tree(question, hops, titles, prediction.answer, prediction.stop_reason)
+        out.print(tree, soft_wrap=False)
         total = prediction.usage.total
         out.print(
             f"[dim]{total.lm_calls} LM calls, {total.prompt_tokens} tokens read, "
@@ -173,7 +174,8 @@ def evaluate(
             answer_rule=bench.answer_rule,
             ceiling=here.ceiling,
         )
-        name = f"{bench.name}-{split}-{about.method}-{about.fingerprint[:8]}-{about.questions_hash[:8]}"
+        marks = f"{about.fingerprint[:8]}-{about.questions_hash[:8]}"
+        name = f"{bench.name}-{split}-{about.method}-{marks}"
         folder = run or Path("runs") / name
         store = open_run(folder, about)
         with questions_bar(about.method, len(asked)) as progress:
@@ -224,7 +226,7 @@ def methods(json: opt.Json = False) -> None:
     from hopsmith.show import out, print_json
     from programs import methods as all_methods
 
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "name": name,
             "summary": cls.info.summary,

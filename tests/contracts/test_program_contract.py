@@ -106,7 +106,7 @@ class TestEveryMethod:
     def test_the_oracle_answers_single_questions(
         self, name: str, world: Benchmark, words: Any
     ) -> None:
-        single = [q for q in world.questions["dev"] if q.kind == "single"][0]
+        single = next(q for q in world.questions["dev"] if q.kind == "single")
         prediction = ask(build(name, words), single.question, OracleAdapter([single]))
         check(prediction, HopBudget())
         assert prediction.answer == single.answer

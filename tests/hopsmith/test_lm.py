@@ -219,7 +219,7 @@ def test_identity_has_no_key_and_no_address(endpoint: Endpoint) -> None:
     assert identity == {
         "name": "hopsmith-endpoint/m",
         "temperature": 0.0,
-        "max_tokens": 512,
+        "max_tokens": 300,
         "reasoning_effort": "low",
         "seed": 5,
     }

@@ -64,7 +64,7 @@ def test_exported_answers_equal_those_that_were_measured(
 def test_stages_are_nested_runs_with_their_artifacts(compiled: tuple[Any, Path, Any]) -> None:
     from mlflow import MlflowClient
 
-    done, folder, _ = compiled
+    _, folder, _ = compiled
     client = MlflowClient(local_uri(folder))
     experiment = client.get_experiment_by_name("test")
     found = {r.info.run_name: r for r in client.search_runs([experiment.experiment_id])}

@@ -1,4 +1,4 @@
-"""State: budget and parts survive, marks of optimizers don't hide predictors, shapes are checked."""
+"""State: budget and parts survive, optimizers' marks hide no predictor, shapes are checked."""
 
 from __future__ import annotations
 
