@@ -1,58 +1,45 @@
-"""Benchmarks by name: ``synthetic[:questions[,passages]]``, or own files."""
+"""Benchmarks by name, from files in the official or the hub's layout, or from the hub itself."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from types import ModuleType
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-
-from benchmarks.question import SPLITS, Benchmark, GoldHop, Question
+from benchmarks import (
+    frames,
+    hotpotqa,
+    morehopqa,
+    multihop_rag,
+    musique,
+    own,
+    retrieval_set,
+    twowiki,
+)
+from benchmarks.corpus import open_corpus, passage_of
+from benchmarks.errors import BenchmarkError
+from benchmarks.gather import Gathered, Reader, gather
+from benchmarks.own import strangers
+from benchmarks.places import Places
+from benchmarks.question import SPLITS, Benchmark, Question
+from benchmarks.rows import Row, Rows, file_rows, hub_rows
 from benchmarks.synthetic import PASSAGES, QUESTIONS, SyntheticError, synthetic
-from retrieval import Passage, read_corpus
+from retrieval import Passage
 
-NAMES = ("synthetic", "own")
-
-
-class BenchmarkError(ValueError):
-    """A benchmark that can't be loaded; the message names file, line and mend."""
-
-
-class HopLine(BaseModel):
-    """A gold hop of an own question."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    passage: str | None = None
-    question: str | None = None
-    answer: str | None = None
-    sentences: tuple[int, ...] = ()
-
-
-class QuestionLine(BaseModel):
-    """A line of ``questions.jsonl``."""
-
-    model_config = ConfigDict(extra="allow")
-
-    id: str | None = None
-    question: str = Field(min_length=1)
-    answer: str | None = None
-    answers: list[str] = Field(default_factory=list)
-    supporting: list[str] = Field(default_factory=list)
-    hops: list[HopLine] = Field(default_factory=list)
-    kind: str | None = None
-    answerable: bool = True
-    status: Literal["accepted", "rejected", "review"] | None = None
-
-    @model_validator(mode="after")
-    def _answered(self) -> QuestionLine:
-        if self.answerable and self.answer is None and not self.answers:
-            raise ValueError("an answerable question needs an answer")
-        if not self.question.strip():
-            raise ValueError("the question is empty")
-        return self
+DATA_SETS: Mapping[str, ModuleType] = {
+    "hotpotqa": hotpotqa,
+    "musique": musique,
+    "2wikimultihopqa": twowiki,
+    "morehopqa": morehopqa,
+    "frames": frames,
+    "multihop-rag": multihop_rag,
+}
+NAMES = ("synthetic", *DATA_SETS, "own")
+TEXTLESS = ("frames", "multihop-rag")
+"""Data sets whose rows bring no passages."""
+SUFFIXES = (".jsonl", ".json", ".tsv", ".csv", ".jsonl.gz", ".json.gz")
 
 
 def load(
@@ -63,20 +50,52 @@ def load(
     dev: Path | None = None,
     test: Path | None = None,
     corpus: Path | None = None,
+    split: str | None = None,
     seed: int = 0,
 ) -> Benchmark:
-    """A benchmark by name. ``data`` is a file of one split (``dev``); ``train``, ``dev`` and
-    ``test`` name a file each. Raises ``BenchmarkError``."""
+    """A benchmark by name (``NAMES``).
+
+    ``data`` is a file of one split (``split``, else ``dev``) or a folder of such; ``train``,
+    ``dev`` and ``test`` name a file each. Without files a data set comes from the hub, ``split``
+    alone or all that have answers. ``corpus`` is asked instead of the pooled paragraphs. ``seed``
+    is the synthetic world's. Raises ``BenchmarkError``, and ``retrieval.CorpusError`` for a corpus.
+    """
     base, _, numbers = name.partition(":")
-    files = {"train": train, "dev": dev or data, "test": test}
-    given = {split: path for split, path in files.items() if path is not None}
+    if base not in NAMES or (numbers and base != "synthetic"):
+        raise BenchmarkError(f"no benchmark {name!r}; there are {', '.join(NAMES)}")
+    if split is not None and split not in SPLITS:
+        raise BenchmarkError(f"no split {split!r}; there are {', '.join(SPLITS)}")
+    files = _files({"train": train, "dev": dev, "test": test}, data, split)
     if base == "synthetic":
-        if given:
-            raise BenchmarkError("synthetic makes its own questions: leave the files out")
+        if files or corpus is not None or data is not None:
+            raise BenchmarkError("synthetic makes its own questions and corpus: leave files out")
         return _synthetic(numbers, seed)
+    if data is not None and data.is_dir() and not files:
+        if retrieval_set.is_retrieval_set(data):
+            return retrieval_set.load_retrieval_set(data, split or "dev")
+        raise BenchmarkError(f"{data} holds no train, dev or test file of questions")
     if base == "own":
-        return own(given, corpus)
-    raise BenchmarkError(f"no benchmark {name!r}; there are {', '.join(NAMES)}")
+        return _own(files, corpus)
+    return _data_set(base, files, corpus, split)
+
+
+def _files(
+    named: Mapping[str, Path | None], data: Path | None, split: str | None
+) -> dict[str, Path]:
+    files = {name: path for name, path in named.items() if path is not None}
+    if data is not None and data.is_dir():
+        for name in SPLITS:
+            there = (data / f"{stem}{s}" for stem in _stems(name) for s in SUFFIXES)
+            found = next((path for path in there if path.is_file()), None)
+            if found is not None and split in (None, name):
+                files.setdefault(name, found)
+    elif data is not None:
+        files.setdefault(split or "dev", data)
+    return files
+
+
+def _stems(split: str) -> tuple[str, ...]:
+    return (split, "validation") if split == "dev" else (split,)
 
 
 def _synthetic(numbers: str, seed: int) -> Benchmark:
@@ -96,87 +115,95 @@ def _synthetic(numbers: str, seed: int) -> Benchmark:
         raise BenchmarkError(str(fault)) from fault
 
 
-def own(files: Mapping[str, Path], corpus: Path | None = None) -> Benchmark:
-    """Own questions by split, asked of an own corpus (or of an index that is given elsewhere)."""
+def _own(files: Mapping[str, Path], corpus: Path | None) -> Benchmark:
     if not files:
         raise BenchmarkError("own questions need a file: --data, or --train and --dev")
-    passages: Sequence[Passage] = list(read_corpus(corpus)) if corpus is not None else []
-    questions = {split: read_questions(path, split) for split, path in files.items()}
-    return Benchmark("own", questions, passages)
+    passages = open_corpus(corpus) if corpus is not None else None
+    if any(retrieval_set.is_titled(row) for path in files.values() for row in _head(path)):
+        if passages is None:
+            raise BenchmarkError("questions with supporting_titles need their corpus: --corpus")
+        rows = {split: partial(file_rows, path) for split, path in files.items()}
+        found = gather(rows, retrieval_set.question, passages)
+        return _benchmark("own", found, own.ANSWER_RULE)
+    questions = {split: own.read_questions(path, split) for split, path in files.items()}
+    faults = strangers(questions, passages) if passages is not None else []
+    return _benchmark("own", Gathered(questions, passages or [], tuple(faults)), own.ANSWER_RULE)
 
 
-def read_questions(path: Path, split: str = "dev") -> list[Question]:
-    """Questions of a JSONL file; rejected ones are left out. Raises ``BenchmarkError``."""
-    if not path.is_file():
-        raise BenchmarkError(f"no file of questions at {path}")
-    found: list[Question] = []
-    seen: dict[str, int] = {}
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
-        if not line.strip():
-            continue
-        row = _line(line, f"{path}:{number}")
-        if row.status == "rejected":
-            continue
-        question = question_of(row, f"{split}-{number}")
-        if question.id in seen:
+def _head(path: Path) -> list[Row]:
+    return list(islice(file_rows(path), 1))
+
+
+def _data_set(
+    name: str, files: Mapping[str, Path], corpus: Path | None, split: str | None
+) -> Benchmark:
+    module = DATA_SETS[name]
+    rows: dict[str, Rows] = {s: partial(file_rows, path) for s, path in files.items()}
+    passages: Sequence[Passage] | None = open_corpus(corpus) if corpus is not None else None
+    if not rows:
+        wanted = [s for s in SPLITS if s in module.HUB.splits and split in (None, s)]
+        if not wanted:
             raise BenchmarkError(
-                f"{path}:{number}: id {question.id!r} stands in line {seen[question.id]} already"
+                f"the hub's {name} has no {split} split with answers; it has "
+                f"{', '.join(module.HUB.splits)}"
             )
-        seen[question.id] = number
-        found.append(question)
-    if not found:
-        raise BenchmarkError(f"{path} holds no questions")
+        rows = {s: hub_rows(module.HUB, s) for s in wanted}
+        if passages is None and name == "multihop-rag":
+            articles = hub_rows(multihop_rag.HUB_CORPUS, "corpus")
+            passages = [passage_of(row.data, row.where) for row in articles()]
+    found = gather(rows, _reader(name, module, files), passages)
+    if passages is not None and name in TEXTLESS:
+        lacking = strangers(found.questions, passages)
+        found = Gathered(found.questions, found.corpus, (*found.faults, *lacking))
+    if name == "musique":
+        found = _without_answered(found)
+    return _benchmark(name, found, module.ANSWER_RULE)
+
+
+def _reader(name: str, module: ModuleType, files: Mapping[str, Path]) -> Reader:
+    own_reader: Reader = module.question
+    if name == "2wikimultihopqa":
+        aliases = {
+            identifier: names
+            for folder in {path.parent for path in files.values()}
+            for identifier, names in twowiki.read_aliases(folder).items()
+        }
+        own_reader = partial(twowiki.question, aliases=aliases)
+
+    def read(row: Row, places: Places, notes: list[str]) -> Question:
+        reader = retrieval_set.question if retrieval_set.is_titled(row) else own_reader
+        return reader(row, places, notes)
+
+    return read
+
+
+def _without_answered(found: Gathered) -> Gathered:
+    """MuSiQue-Full's unanswerable questions that the pooled corpus answers are left out."""
+    every = [q for asked in found.questions.values() for q in asked if q.kind != "single"]
+    answered = musique.answered_elsewhere(q for q in every if "sub_question_ids" in q.meta)
+    kept = {
+        split: [q for q in asked if q.id not in answered]
+        for split, asked in found.questions.items()
+    }
+    named = [f"{identifier}: left out: {why}" for identifier, why in answered.items()]
+    return Gathered(kept, found.corpus, (*found.faults, *named))
+
+
+def _benchmark(name: str, found: Gathered, answer_rule: str) -> Benchmark:
+    faults = (*found.faults, *_repeated(found.questions))
+    return Benchmark(name, found.questions, found.corpus, answer_rule, faults)
+
+
+def _repeated(questions: Mapping[str, Sequence[Question]]) -> list[str]:
+    """Questions that stand in two splits: what was tuned on is then tested on."""
+    first: dict[str, str] = {}
+    found = []
+    for split in (s for s in SPLITS if s in questions):
+        for question in questions[split]:
+            text = " ".join(question.question.casefold().split())
+            if first.setdefault(text, split) != split:
+                found.append(f"{split} {question.id}: is asked in {first[text]} too")
     return found
 
 
-def _line(line: bytes, where: str) -> QuestionLine:
-    try:
-        return QuestionLine.model_validate(json.loads(line.decode("utf-8")))
-    except UnicodeDecodeError:
-        raise BenchmarkError(f"{where} is no UTF-8: save the file as UTF-8") from None
-    except json.JSONDecodeError as fault:
-        raise BenchmarkError(f"{where} is no JSON: {fault.msg} at column {fault.colno}") from None
-    except ValidationError as fault:
-        first = fault.errors()[0]
-        at = ".".join(map(str, first["loc"]))
-        raise BenchmarkError(f"{where}: {at + ': ' if at else ''}{first['msg']}") from None
-
-
-def question_of(row: QuestionLine, default_id: str) -> Question:
-    """The record of a validated line."""
-    answers = ([] if row.answer is None else [row.answer]) + row.answers
-    hops = [GoldHop(h.passage, h.question, h.answer, h.sentences) for h in row.hops]
-    supporting = row.supporting or [h.passage for h in hops if h.passage is not None]
-    if not hops:
-        hops = [GoldHop(passage) for passage in supporting]
-    return Question.of(
-        id=row.id or default_id,
-        question=row.question,
-        answer=answers[0] if row.answerable else None,
-        answers=answers if row.answerable else (),
-        supporting=supporting,
-        hops=hops,
-        kind=row.kind or ("bridge" if len(hops) > 1 else "single"),
-        answerable=row.answerable,
-    )
-
-
-def question_line(question: Question) -> dict[str, Any]:
-    """A question as a line of ``questions.jsonl``: the inverse of ``question_of``."""
-    return {
-        "id": question.id,
-        "question": question.question,
-        "answer": question.answer,
-        "answers": list(question.answers),
-        "supporting": list(question.supporting),
-        "hops": [
-            {"passage": h.passage, "question": h.question, "answer": h.answer}
-            | ({"sentences": list(h.sentences)} if h.sentences else {})
-            for h in question.hops
-        ],
-        "kind": question.kind,
-        "answerable": question.answerable,
-    }
-
-
-__all__ = ["NAMES", "SPLITS", "BenchmarkError", "load", "own", "question_line", "read_questions"]
+__all__ = ["NAMES", "BenchmarkError", "load"]
