@@ -62,8 +62,6 @@ def guarded(run: Callable[..., Any]) -> int:
 
 def exit_code(fault: BaseException) -> int | None:
     """2 for input and set-up, 1 for a run that failed, None for a fault of ours."""
-    import click
-
     from benchmarks import BenchmarkError
     from hopsmith.errors import HopsmithError
     from metrics import MetricError
@@ -76,16 +74,27 @@ def exit_code(fault: BaseException) -> int | None:
         return fault.exit_code
     if isinstance(fault, TooManyFailures):
         return 1
-    known = (
+    known: tuple[type[BaseException], ...] = (
         StopRun,
         ProgramError,
         RetrievalError,
         BenchmarkError,
         MetricError,
         OptimizeError,
-        click.ClickException,
+        *usage_errors(),
     )
     return 2 if isinstance(fault, known) else None
+
+
+def usage_errors() -> tuple[type[BaseException], ...]:
+    """Of the command line itself: typer's own copy of click, or click."""
+    try:
+        from typer.exceptions import TyperException
+    except ImportError:
+        import click
+
+        return (click.ClickException,)
+    return (TyperException,)
 
 
 def one_line(fault: BaseException) -> str:

@@ -13,13 +13,12 @@ import dspy
 
 from hopsmith.errors import HopsmithError
 from hopsmith.lm import configure_cache, make_adapter, make_lm
+from hopsmith.session import asking
 from hopsmith.settings import Settings, load_settings
 from optimize.errors import ExportError
 from optimize.export import PipelineFile, build_part
 from optimize.rows import hop_rows
 from programs import MultiHopProgram
-from programs.ledger import PRICE
-from programs.program import DEADLINE
 from programs.step import ROLE_LMS
 from retrieval import Retriever, open_index
 from retrieval.contract import identity_of
@@ -142,9 +141,8 @@ def _context(
         "lm": make_lm(settings),
         "adapter": adapter or make_adapter(settings),
         "disable_history": True,
+        **asking(settings),
         ROLE_LMS: roles,
-        PRICE: settings.price,
-        DEADLINE: settings.deadline,
     }
 
 

@@ -15,8 +15,9 @@ import dspy
 from benchmarks import Benchmark, Question
 from benchmarks.oracle import OracleAdapter
 from hopsmith.errors import HopsmithError
-from hopsmith.lm import ORACLE, configure_cache, make_adapter, make_lm, role_lms
+from hopsmith.lm import LOCAL, ORACLE, configure_cache, make_adapter, make_lm, role_lms
 from hopsmith.settings import Settings
+from programs.fan_out import WIDTH
 from programs.ledger import PRICE
 from programs.program import DEADLINE
 from programs.step import ROLE_LMS
@@ -62,9 +63,19 @@ def session(
         lm=lm,
         adapter=adapter,
         disable_history=True,
-        **{ROLE_LMS: role_lms(settings), PRICE: settings.price, DEADLINE: settings.deadline},
+        **asking(settings),
     ):
         yield Session(settings, lm, adapter, ceiling)
+
+
+def asking(settings: Settings) -> dict[str, Any]:
+    """Keys for ``dspy.context`` besides LM and adapter."""
+    return {
+        ROLE_LMS: role_lms(settings),
+        PRICE: settings.price,
+        DEADLINE: settings.deadline,
+        WIDTH: settings.slots if settings.lm == LOCAL else None,
+    }
 
 
 def retriever_for(

@@ -14,7 +14,7 @@ from typing import Any
 
 import dspy
 
-from benchmarks.question import Benchmark, Question
+from benchmarks import Benchmark, Question, questions_hash
 from metrics.significance import Difference, paired
 from optimize import figures
 from optimize.answers import AnswerStore
@@ -27,7 +27,7 @@ from optimize.objective import Objective
 from optimize.prompt_text import prompt_diff, prompt_text
 from optimize.prompts import Candidate, Optimizer, PromptChoice, PromptSettings, tune_prompts
 from optimize.rows import RunHeader
-from optimize.run import close_run, header, open_run, questions_hash, write_json
+from optimize.run import close_run, header, open_run, write_json
 from optimize.tracking import TrackedRun, Tracker
 from programs import Account, MultiHopProgram, fingerprint
 from programs.fingerprint import digest

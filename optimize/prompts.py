@@ -195,17 +195,17 @@ def _bootstrapped(
     program: MultiHopProgram, search: _Search, seed: int, teacher_lm: dspy.LM | None
 ) -> MultiHopProgram:
     settings = search.settings
-    optimizer = dspy.BootstrapFewShotWithRandomSearch(
-        metric=search.objective,
-        max_bootstrapped_demos=settings.max_demos,
-        max_labeled_demos=0,
-        max_rounds=1,
-        num_candidate_programs=max(1, settings.candidates),
-        num_threads=search.workers,
-        teacher_settings={} if teacher_lm is None else {"lm": teacher_lm},
-        max_errors=len(search.train) + len(search.dev) + 1,
-    )
     with kept_prints(search.folder / "optimizer.log"), metered():
+        optimizer = dspy.BootstrapFewShotWithRandomSearch(
+            metric=search.objective,
+            max_bootstrapped_demos=settings.max_demos,
+            max_labeled_demos=0,
+            max_rounds=1,
+            num_candidate_programs=max(1, settings.candidates),
+            num_threads=search.workers,
+            teacher_settings={} if teacher_lm is None else {"lm": teacher_lm},
+            max_errors=len(search.train) + len(search.dev) + 1,
+        )
         built: MultiHopProgram = optimizer.compile(
             program.deepcopy(),
             trainset=list(search.train),

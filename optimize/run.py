@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import hashlib
 import json
 import os
 import platform
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from benchmarks.question import Question
+from benchmarks import Question, questions_hash
 from optimize.answers import AnswerStore
 from optimize.errors import RunError
 from optimize.evaluate import Evaluation
@@ -23,18 +22,6 @@ from programs import MultiHopProgram, fingerprint, identity
 HEADER, ROWS, METRICS = "run.json", "predictions.jsonl", "metrics.json"
 SAME = ("format", "method", "benchmark", "split", "questions_hash", "fingerprint", "corpus_hash")
 """What must agree for a run to be resumed."""
-
-
-def questions_hash(questions: Sequence[Question]) -> str:
-    """16 hex digits over ids, texts and gold: which questions these are, in any order."""
-    parts = sorted(
-        json.dumps(
-            [q.id, q.question, list(q.answers), list(q.supporting), bool(q.answerable)],
-            ensure_ascii=False,
-        )
-        for q in questions
-    )
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 def versions() -> dict[str, str]:

@@ -20,6 +20,10 @@ from programs.scope import current
 
 T = TypeVar("T")
 MAX_THREADS = 16
+WIDTH = "hopsmith_width"
+"""Key in ``dspy.settings``: the most tasks of one question at once. The local LM serves one request
+at a time, and which of two comes first would change what its prefix cache holds, and with it the
+last bits of an answer: with a width of 1, one seed gives the same numbers twice."""
 
 
 def fan_out(tasks: Sequence[Callable[[], T]], *, calls_each: int = 2) -> list[T]:
@@ -34,7 +38,8 @@ def fan_out(tasks: Sequence[Callable[[], T]], *, calls_each: int = 2) -> list[T]
     if not tasks:
         return []
     scope = current()
-    if scope is not None and scope.meter.left < calls_each * len(tasks):
+    width = int(dspy.settings.get(WIDTH) or MAX_THREADS)
+    if width == 1 or (scope is not None and scope.meter.left < calls_each * len(tasks)):
         return [task() for task in tasks]
 
     tracing = dspy.settings.trace is not None
@@ -46,7 +51,7 @@ def fan_out(tasks: Sequence[Callable[[], T]], *, calls_each: int = 2) -> list[T]
         with dspy.context(trace=traces[i]):
             return tasks[i]()
 
-    with ThreadPoolExecutor(max_workers=min(len(tasks), MAX_THREADS)) as pool:
+    with ThreadPoolExecutor(max_workers=min(len(tasks), width)) as pool:
         futures = [
             pool.submit(contextvars.copy_context().run, traced, i) for i in range(len(tasks))
         ]

@@ -1,0 +1,197 @@
+"""The command line: one JSON object on stdout, one line for a fault, the right exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import Benchmark, question_to_json
+from hopsmith.cli import app, guarded
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: Any) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a command."""
+    before = sys.argv
+    sys.argv = ["hopsmith", *map(str, words)]
+    try:
+        code = guarded(app)
+    finally:
+        sys.argv = before
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+def one_line(err: str) -> str:
+    lines = [line for line in err.splitlines() if line.startswith("hopsmith: ")]
+    assert len(lines) == 1, err
+    assert "Traceback" not in err
+    return lines[0]
+
+
+@pytest.fixture
+def corpus(world: Benchmark, tmp_path: Path) -> Path:
+    path = tmp_path / "corpus.jsonl"
+    lines = [json.dumps({"id": p.id, "title": p.title, "text": p.text}) for p in world.corpus[:6]]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_index_add_delete_and_search(
+    corpus: Path, world: Benchmark, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "index"
+    code, told, _ = run(capsys, "index", corpus, "--out", out, "--json")
+    assert code == 0
+    assert json.loads(told)["passages"] == 6
+    more = tmp_path / "more.jsonl"
+    new = world.corpus[10]
+    more.write_text(json.dumps({"id": "new", "title": new.title, "text": new.text}) + "\n")
+    assert run(capsys, "add", out, more)[0] == 0
+    code, told, _ = run(capsys, "search", new.title, "--index", out, "--k", 2, "--json")
+    (found,) = json.loads(told)["results"]
+    assert found[0]["id"] == "new"
+    assert set(found[0]) == {"id", "title", "score", "rank"}
+    assert run(capsys, "delete", out, "new")[0] == 0
+    _, told, _ = run(capsys, "search", new.title, "--index", out, "--json")
+    assert "new" not in [p["id"] for p in json.loads(told)["results"][0]]
+
+
+@pytest.mark.parametrize(
+    ("content", "mend"),
+    [
+        ("", "the corpus is empty"),
+        ('{"id": "1", "text": "a b"}\n{"id": "1", "text": "c d"}\n', "the id '1'"),
+        ('{"id": "1", "text": "a b"}\n{"id": \n', "bad.jsonl:2 is no JSON"),
+        ('{"id": "1"}\n', "bad.jsonl:1 lacks ['text']"),
+        ("[1]\n", "bad.jsonl:1 is no JSON object"),
+    ],
+)
+def test_a_bad_corpus_is_one_line_and_leaves_nothing(
+    content: str, mend: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text(content)
+    code, out, err = run(capsys, "index", bad, "--out", tmp_path / "index")
+    assert code == 2
+    assert mend in one_line(err)
+    assert out == ""
+    assert {p.name for p in tmp_path.iterdir()} == {"bad.jsonl"}
+
+
+def test_bad_utf8_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = tmp_path / "bad.jsonl"
+    bad.write_bytes(b'{"id": "1", "text": "caf\xe9"}\n')
+    code, _, err = run(capsys, "index", bad, "--out", tmp_path / "index")
+    assert (code, "no UTF-8" in one_line(err)) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "mend"),
+    [
+        (["index", "nowhere.jsonl", "--out", "i"], "no corpus at nowhere.jsonl"),
+        (["search", "q", "--index", "nowhere"], "hopsmith index CORPUS --out DIR"),
+        (["search", "q"], "no index"),
+        (["ask", "q", "--index", "nowhere"], "hopsmith index"),
+        (["ask", " ", "--index", "nowhere"], "the question is empty"),
+        (["ask", "q", "--method", "magic"], "no method 'magic'; there are"),
+        (["eval", "--benchmark", "magic", "--lm", "oracle"], "no benchmark 'magic'"),
+        (["eval", "--lm", "oracle"], "need a file"),
+        (["eval", "--benchmark", "synthetic:5,3", "--lm", "oracle"], "at least 3 questions and"),
+        (["eval", "--benchmark", "synthetic:x", "--lm", "oracle"], "synthetic[:questions"),
+        (["compile", "--benchmark", "synthetic", "--out", "o", "--prompts", "magic"], "--prompts"),
+        (["eval", "--no-such-flag"], "--no-such-flag"),
+    ],
+)
+def test_bad_input_is_one_line_with_the_mend(
+    words: list[str], mend: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, out, err = run(capsys, *words)
+    assert code == 2
+    assert mend in one_line(err)
+    assert out == ""
+
+
+def test_no_key_names_the_variable(
+    small_index: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    code, _, err = run(capsys, "ask", "q?", "--index", small_index, "--lm", "openai/gpt-4.1-mini")
+    assert code == 2
+    assert "OPENAI_API_KEY" in one_line(err)
+    assert "--lm local" in one_line(err)
+
+
+def test_k_out_of_range_is_refused(small_index: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "search", "q", "--index", small_index, "--k", 0)
+    assert (code, "k must be" in one_line(err)) == (2, True)
+
+
+def own(world: Benchmark, folder: Path) -> dict[str, Path]:
+    files = {}
+    for split, questions in world.questions.items():
+        files[split] = folder / f"{split}.jsonl"
+        files[split].write_text("".join(json.dumps(question_to_json(q)) + "\n" for q in questions))
+    return files
+
+
+def test_eval_prints_one_object_and_resumes(
+    world: Benchmark, small_index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = own(world, tmp_path)
+    words = ["eval", "--method", "decompose", "--data", files["dev"], "--index", small_index]
+    words += ["--lm", "oracle", "--out", tmp_path / "run", "--json"]
+    code, out, _ = run(capsys, *words)
+    assert code == 0
+    told = json.loads(out)
+    assert told["n"] == len(world.questions["dev"])
+    assert told["ceiling"] is True
+    assert {"em", "f1", "support_recall@5", "all_support@5", "hop_recall", "lm_calls"} <= set(
+        told["metrics"]
+    )
+    rows = (tmp_path / "run" / "predictions.jsonl").read_text()
+    assert len(rows.splitlines()) == told["n"]
+    assert json.loads(run(capsys, *words)[1])["metrics"] == told["metrics"]
+    assert (tmp_path / "run" / "predictions.jsonl").read_text() == rows
+
+
+def test_compile_ask_and_load_own_questions(
+    world: Benchmark, small_index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = own(world, tmp_path)
+    flags = [w for split, path in files.items() for w in (f"--{split}", path)]
+    code, out, err = run(
+        capsys,
+        *("compile", "--method", "decompose", *flags, "--index", small_index, "--lm", "oracle"),
+        *("--oracle-noise", 0.1, "--out", tmp_path / "c", "--trials", 2, "--candidates", 1),
+        "--json",
+    )
+    assert code == 0, err
+    told = json.loads(out)
+    assert {"baseline", "final", "budget", "export", "runs"} <= set(told)
+    assert "baseline" in err
+    assert (Path(told["export"]) / "card.md").read_text().count("Ceiling") == 1
+    code, _, err = run(
+        capsys, "ask", "q?", "--pipeline", told["export"], "--index", tmp_path / "none"
+    )
+    assert (code, "does not exist" in one_line(err)) == (2, True)
+
+
+def test_methods_lists_knobs_and_sources(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "methods", "--json")
+    rows = {row["name"]: row for row in json.loads(out)["methods"]}
+    assert code == 0
+    assert "passages" in rows["decompose"]["knobs"]
+    assert all(row["source"] for row in rows.values())
+
+
+def test_help_is_cheap_and_imports_nothing_heavy() -> None:
+    import subprocess
+
+    heavy = "{'torch', 'colbert', 'mlflow', 'optuna', 'transformers', 'datasets', 'faiss'}"
+    code = f"import sys, hopsmith.cli; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
