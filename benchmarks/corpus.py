@@ -13,7 +13,8 @@ from benchmarks.errors import BenchmarkError
 from benchmarks.rows import file_rows
 from retrieval import CorpusError, Passage, passage_id, read_corpus
 
-_WORDLESS = re.compile(rb'"text"\s*:\s*"(?:\s|\\[nrt])*"')
+_WORDLESS = re.compile(rb'"text"\s*:\s*"(?:\s|\\u[0-9a-fA-F]{4}|\\[bfnrt]|[\x80-\xff])*"')
+"""Lines that may have no word: few, which are then parsed."""
 OWN_COLUMNS = ("id", "title", "text", "body")
 
 

@@ -98,7 +98,7 @@ def in_words(sub_question: str) -> str:
     if arrow and subject.strip():
         text = asked(subject.strip(), relation)
     text = re.sub(r"#(\d+)", r"{answer_\1}", text)
-    return re.sub(r"\s+([?,.'])", r"\1", text)
+    return re.sub(r"\s+([?,.')])", r"\1", text)
 
 
 def answered_elsewhere(questions: Iterable[Question]) -> dict[str, str]:

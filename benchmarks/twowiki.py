@@ -127,7 +127,8 @@ def _needed(step: Step, steps: Sequence[Step], kind: str) -> int | None:
         if any(plain(o) == plain(step.subject) for o in steps[n].objects):
             return n
     if kind in CHAINED and len(steps) == 2 and step is steps[1]:
-        return 0
+        backward = any(plain(o) == plain(steps[0].subject) for o in step.objects)
+        return None if backward else 0
     if kind == "bridge_comparison":
         own = step.subject
         alike = [(max(likeness(o, own) for o in steps[n].objects), -n) for n in others]
