@@ -10,6 +10,8 @@ import numpy as np
 
 K1 = 1.5
 B = 0.75
+WORD = r"(?u)\b\w+\b"
+"""Words of one letter or digit count: bm25s leaves them out by default, and "iPhone 7" with them."""
 
 
 def tokenise(texts: Sequence[str]) -> list[list[str]]:
@@ -21,6 +23,7 @@ def tokenise(texts: Sequence[str]) -> list[list[str]]:
         list(texts),
         stopwords="en",
         stemmer=Stemmer.Stemmer("english"),
+        token_pattern=WORD,
         return_ids=False,
         show_progress=False,
     )
@@ -33,7 +36,11 @@ def build_lexical(texts: Iterable[str], folder: Path) -> None:
     import Stemmer
 
     corpus = bm25s.tokenize(
-        list(texts), stopwords="en", stemmer=Stemmer.Stemmer("english"), show_progress=False
+        list(texts),
+        stopwords="en",
+        stemmer=Stemmer.Stemmer("english"),
+        token_pattern=WORD,
+        show_progress=False,
     )
     model = bm25s.BM25(k1=K1, b=B)
     if corpus.vocab:
