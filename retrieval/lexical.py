@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from array import array
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,8 @@ import numpy as np
 
 K1 = 1.5
 B = 0.75
-WORD = r"(?u)\b\w+\b"
-"""Words of one letter or digit count: bm25s leaves them out by default, and "iPhone 7" with them."""
+CHUNK = 8192
+"""Texts tokenised at once: bounds the memory of a build."""
 
 
 def tokenise(texts: Sequence[str]) -> list[list[str]]:
@@ -23,7 +25,6 @@ def tokenise(texts: Sequence[str]) -> list[list[str]]:
         list(texts),
         stopwords="en",
         stemmer=Stemmer.Stemmer("english"),
-        token_pattern=WORD,
         return_ids=False,
         show_progress=False,
     )
@@ -33,21 +34,20 @@ def tokenise(texts: Sequence[str]) -> list[list[str]]:
 def build_lexical(texts: Iterable[str], folder: Path) -> None:
     """Index texts in order and save to a new folder."""
     import bm25s
-    import Stemmer
 
-    corpus = bm25s.tokenize(
-        list(texts),
-        stopwords="en",
-        stemmer=Stemmer.Stemmer("english"),
-        token_pattern=WORD,
-        show_progress=False,
-    )
-    model = bm25s.BM25(k1=K1, b=B)
-    if corpus.vocab:
-        model.index(corpus, show_progress=False)
-        model.save(str(folder), show_progress=False)
-    else:
+    vocabulary: dict[str, int] = {}
+    documents: list[array[int]] = []
+    stream = iter(texts)
+    while chunk := list(itertools.islice(stream, CHUNK)):
+        for tokens in tokenise(chunk):
+            ids = (vocabulary.setdefault(token, len(vocabulary)) for token in tokens)
+            documents.append(array("i", ids))
+    if not vocabulary:
         folder.mkdir(parents=True)
+        return
+    model = bm25s.BM25(k1=K1, b=B)
+    model.index((documents, vocabulary), show_progress=False)
+    model.save(str(folder), show_progress=False)
 
 
 class Lexical:
@@ -62,9 +62,7 @@ class Lexical:
     def top(self, tokens: Sequence[str], n: int) -> tuple[Any, Any]:
         """Numbers and scores of the ``n`` best passages with a score above zero, best first,
         equal scores by number."""
-        if self._model is None or not tokens:
-            return np.zeros(0, np.int64), np.zeros(0, np.float32)
-        known = [t for t in tokens if t in self._model.vocab_dict]
+        known = [t for t in tokens if t in self._model.vocab_dict] if self._model else []
         if not known:
             return np.zeros(0, np.int64), np.zeros(0, np.float32)
         scores = np.asarray(self._model.get_scores(known))
