@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ TEXTS = {
 IDS = {title: passage_id(title, text) for title, text in TEXTS.items()}
 
 
-def write(path: Path, rows: list[Mapping[str, Any]], array: bool = False) -> Path:
+def write(path: Path, rows: Sequence[Mapping[str, Any]], array: bool = False) -> Path:
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     path.write_text(json.dumps(rows, indent=1) if array else lines, encoding="utf-8")
     return path
@@ -315,8 +315,10 @@ def test_2wiki_subjects_under_another_name_find_their_passages(tmp_path: Path) -
 def test_2wiki_bridge_comparisons_have_two_chains(tmp_path: Path) -> None:
     films = {"Dusk": "Ira Moss", "Dawn": "Una Reed"}
     born = {"Ira Moss": "1920", "Una Reed": "1935"}
-    context = [[f, [f"{f} is a film by {d}."]] for f, d in films.items()]
-    context += [[d, [f"{d} was born in {y}."]] for d, y in born.items()]
+    context: list[tuple[str, list[str]]] = [
+        (f, [f"{f} is a film by {d}."]) for f, d in films.items()
+    ]
+    context += [(d, [f"{d} was born in {y}."]) for d, y in born.items()]
     row = two_wiki(
         type="bridge_comparison",
         question="Which film has the older director, Dusk or Dawn?",

@@ -6,6 +6,7 @@ import random
 import re
 import time
 import tracemalloc
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -202,9 +203,7 @@ def test_a_comparison_does_not_lean_to_one_side() -> None:
         (100_000, 20, {"kinds": ("single",)}),
     ],
 )
-def test_impossible_sizes_are_refused(
-    questions: int, passages: int, more: dict[str, tuple]
-) -> None:
+def test_impossible_sizes_are_refused(questions: int, passages: int, more: dict[str, Any]) -> None:
     with pytest.raises(SyntheticError):
         synthetic(questions, passages, **more)
 
