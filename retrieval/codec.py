@@ -41,7 +41,9 @@ class Float16:
         return vectors.astype(np.float16)
 
     def decode(self, stored: Any) -> Any:
-        return np.asarray(stored, dtype=np.float32)
+        import torch
+
+        return torch.from_numpy(stored).float().numpy()
 
     def save(self, folder: Path) -> None:
         """Nothing to keep."""

@@ -24,6 +24,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from retrieval.corpus import is_text
 from retrieval.errors import QueryError
 from retrieval.passage import Passage
 
@@ -90,6 +91,8 @@ def check_queries(queries: Sequence[str], k: int, pool: int | None) -> list[str]
     for i, query in enumerate(queries):
         if not isinstance(query, str) or not query.strip():
             raise QueryError(f"query {i} is empty: give it at least one word")
+        if not is_text(query):
+            raise QueryError(f"query {i} holds half a surrogate pair: write it whole")
     return list(queries)
 
 

@@ -17,26 +17,44 @@ OWN_COLUMNS = ("id", "title", "text")
 Warn = Callable[[str], None]
 
 
-def read_corpus(path: Path | str, warn: Warn | None = None) -> Iterator[Passage]:
-    """Passages of a JSONL file or of a folder's text files, in a stable order.
+class Corpus:
+    """The passages of a JSONL file or of a folder's text files, read anew, in a stable order, each
+    time they are gone through."""
 
-    ``warn`` is told of what is skipped (a passage without a word). Raises ``CorpusError``.
+    def __init__(self, path: Path, warn: Warn | None = None) -> None:
+        self.path = path
+        self.warn = warn
+
+    def __iter__(self) -> Iterator[Passage]:
+        return (passage for passage, _ in self._placed(self.warn))
+
+    def places(self, wanted: str) -> list[str]:
+        """Where passages of this id are: ``file:line``."""
+        return [place for passage, place in self._placed(None) if passage.id == wanted]
+
+    def _placed(self, warn: Warn | None) -> Iterator[tuple[Passage, str]]:
+        read = _folder if self.path.is_dir() else _jsonl
+        return read(self.path, warn)
+
+
+def read_corpus(path: Path | str, warn: Warn | None = None) -> Corpus:
+    """The corpus at a path. ``warn`` is told of what is skipped (a passage without a word).
+
+    Raises ``CorpusError``, here when nothing is there, and while it is gone through.
     """
     path = Path(path)
-    if path.is_dir():
-        return read_folder(path, warn)
-    if path.is_file():
-        return read_jsonl(path, warn)
+    if path.is_dir() or path.is_file():
+        return Corpus(path, warn)
     raise CorpusError(f"no corpus at {path}: give a JSONL file or a folder of .txt and .md files")
 
 
-def read_jsonl(path: Path, warn: Warn | None = None) -> Iterator[Passage]:
+def _jsonl(path: Path, warn: Warn | None) -> Iterator[tuple[Passage, str]]:
     """One JSON object a line: ``id``, ``title``, ``text``; other columns become metadata."""
     with path.open("rb") as file:
         for number, raw in enumerate(file, 1):
             where = f"{path}:{number}"
             try:
-                line = raw.decode("utf-8")
+                line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as fault:
                 raise CorpusError(
                     f"{where} is no UTF-8 (byte {fault.start}): save the file as UTF-8"
@@ -45,66 +63,86 @@ def read_jsonl(path: Path, warn: Warn | None = None) -> Iterator[Passage]:
                 continue
             try:
                 row = json.loads(line)
-            except json.JSONDecodeError as fault:
+            except (ValueError, RecursionError) as fault:
+                why = fault.msg if isinstance(fault, json.JSONDecodeError) else str(fault)
                 raise CorpusError(
-                    f"{where} is no JSON ({fault.msg} at column {fault.colno}): one object a line "
-                    "is wanted"
+                    f"{where} is no JSON ({why}): one object a line is wanted"
                 ) from None
             passage = _passage(row, where)
-            if not passage.text.strip():
-                if warn is not None:
-                    warn(f"{where}: passage {passage.id!r} has no words and is skipped")
-                continue
-            yield passage
+            if passage.text.strip():
+                yield passage, where
+            elif warn is not None:
+                warn(f"{where}: passage {passage.id!r} has no words and is skipped")
 
 
 def _passage(row: Any, where: str) -> Passage:
     if not isinstance(row, dict):
         raise CorpusError(f"{where} is no JSON object: {{'id', 'title', 'text'}} is wanted")
-    if "id" not in row or "text" not in row:
-        lacking = [c for c in ("id", "text") if c not in row]
+    lacking = [c for c in ("id", "text") if c not in row]
+    if lacking:
         raise CorpusError(f"{where} lacks {lacking}: each passage needs id and text")
     if isinstance(row["id"], bool) or not isinstance(row["id"], (str, int)) or row["id"] == "":
         raise CorpusError(f"{where}: id must be a string or a whole number, got {row['id']!r}")
-    for column in ("title", "text"):
-        if not isinstance(row.get(column, ""), str):
-            raise CorpusError(f"{where}: {column} must be a string, got {row[column]!r}")
+    title = "" if row.get("title") is None else row["title"]
+    for column, value in (("id", str(row["id"])), ("title", title), ("text", row["text"])):
+        if not isinstance(value, str):
+            raise CorpusError(f"{where}: {column} must be a string, got {value!r}")
+        if not is_text(value):
+            raise CorpusError(f"{where}: {column} holds half a surrogate pair: write it whole")
     metadata = {k: v for k, v in row.items() if k not in OWN_COLUMNS}
-    return Passage(str(row["id"]), row.get("title", ""), row["text"], metadata=metadata)
+    return Passage(str(row["id"]), title, row["text"], metadata=metadata)
 
 
-def read_folder(path: Path, warn: Warn | None = None) -> Iterator[Passage]:
+def is_text(value: str) -> bool:
+    """Whether a string can be written as UTF-8: JSON may smuggle in half a surrogate pair."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _folder(path: Path, warn: Warn | None) -> Iterator[tuple[Passage, str]]:
     """A passage a file; its id is its relative path, its title the file's name."""
     for file in sorted(path.rglob("*")):
         if not file.is_file() or file.suffix.lower() not in TEXT_SUFFIXES:
             continue
         name = file.relative_to(path).as_posix()
         try:
-            text = file.read_text(encoding="utf-8")
+            text = file.read_text(encoding="utf-8-sig")
         except UnicodeDecodeError as fault:
             raise CorpusError(
                 f"{file} is no UTF-8 (byte {fault.start}): save the file as UTF-8"
             ) from None
-        if not text.strip():
-            if warn is not None:
-                warn(f"{file} has no words and is skipped")
-            continue
-        yield Passage(name, file.stem.replace("_", " "), text, metadata={"source": name})
+        if text.strip():
+            title = file.stem.replace("_", " ")
+            yield Passage(name, title, text, metadata={"source": name}), str(file)
+        elif warn is not None:
+            warn(f"{file} has no words and is skipped")
 
 
 def unique(passages: Iterable[Passage], taken: Iterable[str] = ()) -> Iterator[Passage]:
-    """The passages as they come; raises ``CorpusError`` at an id that was there before."""
+    """The passages as they come. Raises ``CorpusError`` at an id that was there before, naming both
+    places, and at a passage without a word."""
     places: dict[str, int] = dict.fromkeys(taken, 0)
     for number, passage in enumerate(passages, 1):
         if passage.id in places:
-            first = places[passage.id]
-            where = f"passage {first}" if first else "the index"
             raise CorpusError(
-                f"passage {number} has the id {passage.id!r} that {where} has already: ids must "
-                "be unique"
+                f"{_both(passages, passage.id, places[passage.id], number)}: ids must be unique"
             )
+        if not passage.text.strip() and not passage.title.strip():
+            raise CorpusError(f"passage {number} ({passage.id!r}) has no words: leave it out")
         places[passage.id] = number
         yield passage
+
+
+def _both(passages: Iterable[Passage], twice: str, first: int, second: int) -> str:
+    lines = passages.places(twice) if isinstance(passages, Corpus) else []
+    if first and len(lines) > 1:
+        return f"{lines[1]} has the id {twice!r} that {lines[0]} has already"
+    here = lines[0] if lines else f"passage {second}"
+    there = f"passage {first}" if first else "the index"
+    return f"{here} has the id {twice!r} that {there} has already"
 
 
 class CorpusHash:
@@ -124,6 +162,10 @@ class CorpusHash:
 
     def remove(self, passage: Passage) -> None:
         self._sum = (self._sum - self._of(passage)) % (1 << 256)
+
+    def join(self, other: CorpusHash) -> None:
+        """Add all that ``other`` was told of."""
+        self._sum = (self._sum + other._sum) % (1 << 256)
 
     @property
     def hex(self) -> str:

@@ -12,13 +12,14 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from retrieval.checkpoint import CheckpointSpec, checkpoint
+from retrieval.threads import one_thread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 QUERY_CACHE = 4096
 BATCH = 32
+SMALL = 500
+"""Letters in a batch of queries below which one thread encodes it."""
 WINDOW_OVERLAP = 0.1
 """Share of a window that the next one repeats, when a passage is longer than the checkpoint's."""
 
@@ -106,8 +109,8 @@ class Encoder:
         ids, mask = model.doc_tokenizer.tensorize(texts)
         with torch.inference_mode():
             vectors, keep = model.doc(ids, mask, keep_dims="return_mask")
-        keep = keep.squeeze(-1).numpy()
-        plain = vectors.float().numpy().astype(np.float16)
+        keep = keep.squeeze(-1).cpu().numpy()
+        plain = vectors.half().cpu().numpy()
         found = []
         for i in range(len(texts)):
             kept = plain[i][keep[i]]
@@ -123,7 +126,9 @@ class Encoder:
             order = sorted(wanted, key=len)
             for start in range(0, len(order), BATCH):
                 batch = order[start : start + BATCH]
-                fresh.update(zip(batch, self._encode_queries(batch), strict=True))
+                small = sum(map(len, batch)) < SMALL
+                with one_thread if small else nullcontext():
+                    fresh.update(zip(batch, self._encode_queries(batch), strict=True))
             known = {t: fresh[t] if t in fresh else self._queries[t] for t in dict.fromkeys(texts)}
             for text, vectors in known.items():
                 self._queries[text] = vectors
@@ -144,7 +149,7 @@ class Encoder:
         if self.spec.augment:
             ids, mask = model.query_tokenizer.tensorize(texts)
             with torch.inference_mode():
-                vectors = model.query(ids, mask).float().numpy()
+                vectors = model.query(ids, mask).float().cpu().numpy()
             return [np.ascontiguousarray(v) for v in vectors]
         read = model.raw_tokenizer(
             texts,
@@ -154,15 +159,21 @@ class Encoder:
             return_tensors="pt",
         )
         with torch.inference_mode():
-            vectors = model.query(read["input_ids"], read["attention_mask"]).float().numpy()
+            found = model.query(read["input_ids"], read["attention_mask"])
+        vectors = found.float().cpu().numpy()
         lengths = read["attention_mask"].sum(1).tolist()
         return [np.ascontiguousarray(v[:n]) for v, n in zip(vectors, lengths, strict=True)]
 
 
-@cache
 def encoder(name: str | None = None) -> Encoder:
-    """The process's one encoder of a checkpoint."""
-    return Encoder(checkpoint(name))
+    """The process's one encoder of a checkpoint: None, a folder or a hub name."""
+    return encoder_of(checkpoint(name))
+
+
+@cache
+def encoder_of(spec: CheckpointSpec) -> Encoder:
+    """The process's one encoder of a checkpoint that was found."""
+    return Encoder(spec)
 
 
 def pooled(vectors: NDArray[Any]) -> NDArray[np.float32]:

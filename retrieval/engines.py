@@ -21,6 +21,7 @@ from retrieval.contract import BaseRetriever
 from retrieval.encoder import pooled
 from retrieval.lexical import best, tokenise
 from retrieval.passage import Passage
+from retrieval.threads import in_threads, one_thread
 
 if TYPE_CHECKING:
     from retrieval.index import OpenIndex
@@ -28,11 +29,11 @@ if TYPE_CHECKING:
 ENGINES = ("exact", "two-stage", "dense", "bm25")
 
 DEFAULTS: dict[str, Any] = {"pool": 100, "fusion_constant": 20, "lexical_weight": 1.0}
-"""Candidates per query (half by words, half by vectors), and the fusion's constant and weight of
-BM25's rank; measured on 2WikiMultiHopQA (see README)."""
+"""Candidates per query (half by words, the rest by vectors), and the fusion's constant and weight
+of BM25's rank; measured on 2WikiMultiHopQA (see README)."""
 
-EXACT_CHUNK = 20_000
-"""Windows scored at once by ``exact``: bounds its memory."""
+TIES = 50
+"""Passages ranked beyond ``k``, so that ties at the cut are ordered by id too."""
 SAME = 1e-6
 """Scores closer than this are equal: batched and single ones differ in the last bits."""
 
@@ -46,7 +47,8 @@ class IndexRetriever(BaseRetriever):
         self.settings = {**DEFAULTS, **settings} if engine == "two-stage" else {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_reopen, (self.index.folder, self.engine, dict(self.settings)))
+        index = self.index
+        return (_reopen, (index.folder, self.engine, index.checkpoint, dict(self.settings)))
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -66,8 +68,13 @@ class IndexRetriever(BaseRetriever):
         return self.index.manifest.passages
 
     def _search(self, queries: list[str], k: int, pool: int | None) -> list[list[Passage]]:
-        ranked = getattr(self, "_" + self.engine.replace("-", "_"))(queries, k, pool)
-        return [self._passages(numbers, scores, k) for numbers, scores in ranked]
+        rank = {
+            "exact": self._exact,
+            "two-stage": self._two_stage,
+            "dense": self._dense,
+            "bm25": self._bm25,
+        }[self.engine]
+        return [self._passages(numbers, scores, k) for numbers, scores in rank(queries, k, pool)]
 
     def _passages(self, numbers: Any, scores: Any, k: int) -> list[Passage]:
         found = [self.index.passage(int(n)) for n in numbers[:k]]
@@ -82,34 +89,29 @@ class IndexRetriever(BaseRetriever):
         take = best(keys, min(n, len(keys)))
         if n < len(keys):
             take = np.flatnonzero(keys >= keys[take[-1]])
-        ids = (
-            [self.index.passage(int(numbers[i])).id for i in take] if _has_ties(keys[take]) else []
-        )
-        if ids:
-            order = sorted(range(len(take)), key=lambda j: (-keys[take[j]], ids[j]))
-            take = take[order]
+        if _has_ties(keys[take]):
+            ids = [self.index.passage(int(numbers[i])).id for i in take]
+            take = take[sorted(range(len(take)), key=lambda j: (-keys[take[j]], ids[j]))]
         else:
             take = take[np.argsort(-keys[take], kind="stable")]
         return numbers[take[:n]], scores[take[:n]]
 
     def _bm25(self, queries: list[str], k: int, pool: int | None) -> list[tuple[Any, Any]]:
-        lexical = self.index.lexical
         out = []
         for tokens in tokenise(queries):
-            numbers, scores = lexical.top(tokens, k + 50)
+            numbers, scores = self._ordered(*self.index.lexical.top(tokens, k + TIES), k)
             if len(numbers) < k:
-                rest = np.setdiff1d(self.index.alive_numbers, numbers, assume_unique=True)
-                rest = rest[: k - len(numbers)] if len(rest) > 1000 else rest
+                rest = self.index.by_id[~np.isin(self.index.by_id, numbers)][: k - len(numbers)]
                 numbers = np.concatenate((numbers, rest))
                 scores = np.concatenate((scores, np.zeros(len(rest), np.float32)))
-            out.append(self._ordered(numbers, scores, k))
+            out.append((numbers, scores))
         return out
 
     def _dense(self, queries: list[str], k: int, pool: int | None) -> list[tuple[Any, Any]]:
         means = np.stack([pooled(q) for q in self.index.encoder.queries(queries)])
         return [
             self._ordered(numbers, scores, k)
-            for numbers, scores in self.index.nearest(means, k + 50)
+            for numbers, scores in self.index.nearest(means, k + TIES)
         ]
 
     def _exact(self, queries: list[str], k: int, pool: int | None) -> list[tuple[Any, Any]]:
@@ -119,17 +121,19 @@ class IndexRetriever(BaseRetriever):
 
     def _two_stage(self, queries: list[str], k: int, pool: int | None) -> list[tuple[Any, Any]]:
         size = max(k, pool or self.settings["pool"])
-        half = max(1, (size + 1) // 2) if size > k else size
         vectors = self.index.encoder.queries(queries)
-        near = self.index.nearest(np.stack([pooled(v) for v in vectors]), half)
-        out = []
-        for query, tokens, (close, _) in zip(vectors, tokenise(queries), near, strict=True):
-            words, _ = self.index.lexical.top(tokens, half)
-            candidates = np.union1d(words, close)
-            scores = self.index.maxsim(query, candidates)
+        near = self.index.nearest(np.stack([pooled(v) for v in vectors]), size)
+        lexical = [self.index.lexical.top(t, max(1, size // 2))[0] for t in tokenise(queries)]
+
+        def one(query: Any, close: Any, words: Any) -> tuple[Any, Any]:
+            rest = close[~np.isin(close, words)][: size - len(words)]
+            candidates = np.sort(np.concatenate((words, rest)))
+            with one_thread:
+                scores = self.index.maxsim(query, candidates)
             numbers, scores = self._ordered(candidates, scores, len(candidates))
-            out.append(self._fused(numbers, scores, words))
-        return out
+            return self._fused(numbers, scores, words)
+
+        return in_threads(one, vectors, [numbers for numbers, _ in near], lexical)
 
     def _fused(self, numbers: Any, scores: Any, words: Any) -> tuple[Any, Any]:
         """Reciprocal rank fusion of MaxSim's order with BM25's."""
@@ -149,7 +153,9 @@ def _has_ties(keys: Any) -> bool:
     return len(np.unique(keys)) < len(keys)
 
 
-def _reopen(folder: Path, engine: str, settings: Mapping[str, Any]) -> IndexRetriever:
+def _reopen(
+    folder: Path, engine: str, checkpoint: str | None, settings: Mapping[str, Any]
+) -> IndexRetriever:
     from retrieval.index import open_index
 
-    return open_index(folder, engine=engine, **settings)
+    return open_index(folder, engine=engine, checkpoint=checkpoint, **settings)

@@ -62,8 +62,8 @@ class Lexical:
     def top(self, tokens: Sequence[str], n: int) -> tuple[Any, Any]:
         """Numbers and scores of the ``n`` best passages with a score above zero, best first,
         equal scores by number."""
-        known = [t for t in tokens if t in self._model.vocab_dict] if self._model else []
-        if not known:
+        known = [t for t in tokens if self._model is not None and t in self._model.vocab_dict]
+        if self._model is None or not known:
             return np.zeros(0, np.int64), np.zeros(0, np.float32)
         scores = np.asarray(self._model.get_scores(known))
         places = best(scores, n)

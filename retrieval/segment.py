@@ -32,12 +32,12 @@ def write_segment(
     total: int | None = None,
     progress: Progress | None = None,
 ) -> tuple[int, int, CorpusHash]:
-    """Write passages (and their vectors, when there is an encoder) to a new folder, streaming.
+    """Write passages (and their vectors, when there is an encoder) to a folder, streaming.
 
     Returns (passages, tokens, corpus hash). Raises ``OSError`` when the disk is full; the caller
     removes the folder.
     """
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     offsets, spans, tokens, count = [0], [], 0, 0
     corpus_hash = CorpusHash()
     with (
@@ -122,16 +122,31 @@ class Segment:
     def vectors(self, windows: Sequence[int]) -> tuple[Any, Any]:
         """Decoded token vectors of some windows, joined, float32, and where each begins."""
         spans = self.windows[np.asarray(windows, np.int64)]
-        lengths = spans[:, 1] - spans[:, 0]
-        starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
-        rows = np.concatenate([self._vectors[s:e] for s, e, _ in spans])
+        ends = np.cumsum(spans[:, 1] - spans[:, 0])
+        starts = np.concatenate(([0], ends[:-1]))
+        if (spans[1:, 0] == spans[:-1, 1]).all():
+            rows = self._vectors[spans[0, 0] : spans[-1, 1]]
+        else:
+            rows = np.concatenate([self._vectors[s:e] for s, e, _ in spans])
         assert self.codec is not None
         return self.codec.decode(rows), starts
+
+    def stored(self, place: int) -> tuple[bytes, list[bytes], list[bytes], list[int]]:
+        """A passage as it lies here: its line, and of its windows the vectors, the pooled vector
+        and the number of tokens."""
+        rows = np.arange(*np.searchsorted(self.windows[:, 2], (place, place + 1)))
+        spans = self.windows[rows]
+        return (
+            self._texts[self.offsets[place] : self.offsets[place + 1]].tobytes(),
+            [self._vectors[s:e].tobytes() for s, e, _ in spans],
+            [self.pooled[row].tobytes() for row in rows],
+            [int(e - s) for s, e, _ in spans],
+        )
 
 
 def _map(path: Path, dtype: Any, width: int) -> Any:
     size = path.stat().st_size
     if size == 0:
         return np.zeros((0, width) if width > 1 else (0,), dtype)
-    flat = np.memmap(path, dtype=dtype, mode="r")
+    flat = np.asarray(np.memmap(path, dtype=dtype, mode="c"))
     return flat.reshape(-1, width) if width > 1 else flat

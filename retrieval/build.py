@@ -1,0 +1,164 @@
+"""Building an index folder from a corpus."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from retrieval.codec import PQ_TRAIN, Codec, Float16, ProductQuantised
+from retrieval.corpus import unique
+from retrieval.encoder import Encoder, Progress, encoder
+from retrieval.engines import DEFAULTS, ENGINES
+from retrieval.errors import CorpusError, IndexFault
+from retrieval.index import OpenIndex
+from retrieval.lexical import build_lexical
+from retrieval.manifest import Manifest, SegmentEntry
+from retrieval.passage import Passage
+from retrieval.segment import content, write_segment
+from retrieval.writing import making
+
+AUTO_EXACT = 1_000
+"""``engine="auto"`` scores corpora up to this many passages exactly."""
+PQ_PASSAGES = 1_500
+"""Passages whose tokens train a quantiser, at most; spread over the first ``PQ_HEAD``."""
+PQ_HEAD = 15_000
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """What a build, an addition or a deletion did."""
+
+    folder: Path
+    engine: str
+    passages: int
+    """In the index now."""
+    changed: int
+    """Added or deleted by this call."""
+    bytes_per_passage: float
+    """Of token vectors and pooled vectors."""
+    corpus_hash: str
+
+
+def build_index(
+    corpus: Iterable[Passage],
+    out: Path | str,
+    *,
+    engine: str = "auto",
+    checkpoint: str | None = None,
+    vectors: str = "float16",
+    settings: Mapping[str, Any] | None = None,
+    total: int | None = None,
+    progress: Progress | None = None,
+    overwrite: bool = False,
+) -> IndexReport:
+    """Index a corpus into a new folder.
+
+    ``progress`` is told (passages done, passages in all, by ``total``). The folder appears when all
+    is written; an interrupted or failed build leaves nothing, and an index that was there before
+    stays. Raises ``CorpusError`` (empty, duplicate id), ``IndexFault``.
+    """
+    out = Path(out)
+    _check(out, engine, vectors, settings or {}, overwrite)
+    coder = None if engine == "bm25" else encoder(checkpoint)
+    with making(out) as folder:
+        passages = _some(unique(corpus))
+        codec: Codec | None = None
+        if coder is not None:
+            codec, passages = _codec(vectors, coder, passages, folder)
+        name = "000001"
+        count, tokens, digest = write_segment(
+            folder / "segments" / name, passages, coder, codec, total=total, progress=progress
+        )
+        if engine == "auto":
+            engine = "exact" if count <= AUTO_EXACT else "two-stage"
+        manifest = Manifest(
+            engine=engine,
+            encoder=None if coder is None else coder.spec.identity,
+            checkpoint=None if coder is None else coder.spec.hub,
+            vectors=vectors,
+            settings=dict(settings or {}),
+            segments=[SegmentEntry(name=name, passages=count, tokens=tokens)],
+            passages=count,
+            corpus_hash=digest.hex,
+        )
+        write_lexical(folder, manifest)
+        manifest.write(folder)
+    return report(out, manifest, count)
+
+
+def _check(
+    out: Path, engine: str, vectors: str, settings: Mapping[str, Any], overwrite: bool
+) -> None:
+    if engine != "auto" and engine not in ENGINES:
+        raise IndexFault(f"no engine {engine!r}; there are auto, {', '.join(ENGINES)}")
+    if vectors not in (Float16.name, ProductQuantised.name):
+        raise IndexFault(f"vectors are kept as float16 or pq, not {vectors!r}")
+    if unknown := set(settings) - set(DEFAULTS):
+        raise IndexFault(f"no setting {sorted(unknown)}; there are {', '.join(DEFAULTS)}")
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise IndexFault(f"{out} is a file: choose another --out")
+    taken = any(out.iterdir())
+    if taken and not overwrite:
+        raise IndexFault(
+            f"{out} exists: choose another --out, add to it with hopsmith add, or --overwrite"
+        )
+    if taken and not (out / "manifest.json").is_file():
+        raise IndexFault(f"{out} holds something else than an index: choose another --out")
+
+
+def _some(passages: Iterable[Passage]) -> Iterable[Passage]:
+    stream = iter(passages)
+    first = next(stream, None)
+    if first is None:
+        raise CorpusError("the corpus is empty: it needs at least one passage with words")
+    return itertools.chain([first], stream)
+
+
+def _codec(
+    name: str, coder: Encoder, passages: Iterable[Passage], folder: Path
+) -> tuple[Codec, Iterable[Passage]]:
+    """The codec of a new index, and the passages from the start: a quantiser reads ahead."""
+    if name == Float16.name:
+        return Float16(coder.spec.dim), passages
+    stream = iter(passages)
+    head = list(itertools.islice(stream, PQ_HEAD))
+    step = max(1, len(head) // PQ_PASSAGES)
+    sample = np.concatenate(coder.passages([content(p) for p in head[::step]]))
+    codec = ProductQuantised.train(sample[:PQ_TRAIN].astype(np.float32))
+    codec.save(folder)
+    return codec, itertools.chain(head, stream)
+
+
+def write_lexical(folder: Path, manifest: Manifest) -> None:
+    """Make BM25 over the live passages, so that its document frequencies are exact, and name it in
+    the manifest."""
+    name = f"bm25-{manifest.serial:06d}"
+    shutil.rmtree(folder / name, ignore_errors=True)
+    index = OpenIndex(folder, manifest)
+    build_lexical((content(p) for p in index.passages()), folder / name)
+    manifest.lexical = name
+
+
+def report(folder: Path, manifest: Manifest, changed: int) -> IndexReport:
+    """What the index is now."""
+    size = sum(
+        (folder / "segments" / s.name / file).stat().st_size
+        for s in manifest.segments
+        for file in ("vectors.bin", "pooled.bin")
+    )
+    return IndexReport(
+        folder=folder,
+        engine=manifest.engine,
+        passages=manifest.passages,
+        changed=changed,
+        bytes_per_passage=size / sum(s.passages for s in manifest.segments),
+        corpus_hash=manifest.corpus_hash,
+    )
