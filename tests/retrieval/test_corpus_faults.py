@@ -1,0 +1,101 @@
+"""What is wrong with a corpus is said with its place, and nothing else is raised."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval import CorpusError, Passage, build_index, read_corpus
+
+GOOD = b'{"id": "1", "text": "a river"}\n'
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b'{"id": "2", "text": "caf\xe9"}', "no UTF-8"),
+        (b'{"id": "2", "text": ', "no JSON"),
+        (b"[" * 100_000, "no JSON"),
+        (b'["2", "x"]', "no JSON object"),
+        (b'{"text": "x"}', "lacks.*id"),
+        (b'{"id": "2", "title": "x"}', "lacks.*text"),
+        (b'{"id": "", "text": "x"}', "id must be"),
+        (b'{"id": true, "text": "x"}', "id must be"),
+        (b'{"id": 2.5, "text": "x"}', "id must be"),
+        (b'{"id": "2", "text": ["x"]}', "text must be a string"),
+        (b'{"id": "2", "text": "x", "title": 7}', "title must be a string"),
+        (b'{"id": "2", "text": "\\ud800"}', "surrogate"),
+    ],
+)
+def test_a_fault_names_file_and_line(tmp_path: Path, line: bytes, said: str) -> None:
+    path = tmp_path / "corpus.jsonl"
+    path.write_bytes(GOOD + b"\n" + line + b"\n")
+    with pytest.raises(CorpusError, match=rf"corpus\.jsonl:3\b.*{said}"):
+        list(read_corpus(path))
+
+
+def test_a_file_of_a_folder_in_another_encoding_is_named(tmp_path: Path) -> None:
+    (tmp_path / "good.txt").write_text("A river.")
+    (tmp_path / "latin.txt").write_bytes("Über den Fluß".encode("latin-1"))
+    with pytest.raises(CorpusError, match=r"latin\.txt is no UTF-8"):
+        list(read_corpus(tmp_path))
+
+
+def test_no_corpus_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="no corpus at"):
+        list(read_corpus(tmp_path / "missing.jsonl"))
+
+
+def test_a_byte_order_mark_and_windows_line_ends_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + GOOD.replace(b"\n", b"\r\n"))
+    assert [(p.id, p.text) for p in read_corpus(path)] == [("1", "a river")]
+
+
+def test_a_repeated_id_leaves_no_index(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.jsonl"
+    path.write_bytes(GOOD + b'{"id": 2, "text": "x"}\n' + GOOD)
+    with pytest.raises(CorpusError, match="'1'"):
+        build_index(read_corpus(path), tmp_path / "index", engine="bm25")
+    assert [p.name for p in tmp_path.iterdir()] == ["corpus.jsonl"]
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b'{"id": "1", "text": " \\n"}\n'])
+def test_an_empty_corpus_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "corpus.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(CorpusError, match="empty"):
+        build_index(read_corpus(path), tmp_path / "index", engine="bm25")
+    assert [p.name for p in tmp_path.iterdir()] == ["corpus.jsonl"]
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_give_passages_or_one_line_of_fault(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "wild.jsonl"
+    path.write_bytes(content)
+    try:
+        assert all(isinstance(p, Passage) for p in read_corpus(path))
+    except CorpusError as fault:
+        assert "\n" not in str(fault)
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {"id": st.text(min_size=1), "text": st.text().filter(str.strip), "page": st.integers()}
+        )
+    )
+)
+def test_what_is_written_as_json_is_read_back(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, object]]
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = [{"id": p.id, "text": p.text, **p.metadata} for p in read_corpus(path)]
+    assert found == rows
