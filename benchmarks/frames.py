@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -22,7 +22,7 @@ def question(row: Row, places: Places, notes: list[str]) -> Question:
     """Raises ``BadRow``."""
     data = row.data
     text = str(data.get("Question") or data.get("Prompt") or "").strip()
-    answer = str(data.get("Answer") or "").strip()
+    answer = "" if data.get("Answer") is None else str(data["Answer"]).strip()
     if not text or not answer:
         raise BadRow("a question and an answer are wanted")
     links = read_links(data)
@@ -57,10 +57,13 @@ def read_links(data: Mapping[str, Any]) -> list[str]:
             value = ast.literal_eval(value)
         except (ValueError, SyntaxError):
             value = re.findall(r"https?://[^\s'\"\],]+", value)
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        value = []
     if not value:
         columns = [c for c in data if str(c).startswith("wikipedia_link")]
         value = [part for c in columns for part in re.split(r"[,\s]+", str(data[c] or ""))]
-    return list(dict.fromkeys(link.strip() for link in value if str(link).startswith("http")))
+    links = (str(link).strip() for link in value)
+    return list(dict.fromkeys(link for link in links if link.startswith("http")))
 
 
 def place(link: str, places: Places) -> str:

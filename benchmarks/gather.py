@@ -58,6 +58,10 @@ def _read(
             notes: list[str] = []
             try:
                 question = read(row, places, notes)
+                if not question.question.strip():
+                    raise BadRow("the question is empty")
+                if question.answerable and not any(a.strip() for a in question.answers):
+                    raise BadRow("the answer is empty")
                 if question.id in seen:
                     raise BadRow(f"id {question.id!r} stands at {seen[question.id]} already")
             except BadRow as fault:

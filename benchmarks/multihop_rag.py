@@ -4,8 +4,11 @@ articles go by their address. Null queries have no answer in the corpus."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic import BaseModel, Field
 
+from benchmarks.errors import BadRow
 from benchmarks.frames import digest
 from benchmarks.places import MISSING, Places
 from benchmarks.question import GoldHop, Question
@@ -43,12 +46,15 @@ class NewsRow(BaseModel):
 
 def question(row: Row, places: Places, notes: list[str]) -> Question:
     """Raises ``BadRow``."""
-    data = {**row.data, **(row.data.get("ground_truth") or {})}
+    truth = row.data.get("ground_truth")
+    data = {**row.data, **(truth if isinstance(truth, Mapping) else {})}
     if "question" not in data and "query" in data:
         data["question"] = data["query"]
     data["id"] = str(data.get("id") or "")
     found: NewsRow = parsed(NewsRow, data)
     answerable = found.question_type != "null_query"
+    if answerable and not found.evidence_list:
+        raise BadRow("there is no evidence")
     ids = [place(evidence, places) for evidence in found.evidence_list]
     return Question.of(
         id=f"multihop-rag-{found.id or digest(found.question)}",

@@ -70,14 +70,16 @@ def synthetic(
     asker = Asker(world, ids, rng)
     longer = [h for h in hops if h > 1] or [2]
     drawn: list[Question] = []
+    asked_already: set[str] = set()
+    draw = partial(_draw, asked_already)
     for kind, n in _shares({k: MIX[k] for k in asked}, questions).items():
         if kind == "bridge":
             for length, share in _shares({str(h): 1.0 for h in hops}, n).items():
-                drawn += _draw(partial(asker.bridge, int(length)), share, f"{length}-hop bridge")
+                drawn += draw(partial(asker.bridge, int(length)), share, f"{length}-hop bridge")
         elif kind == "null":
-            drawn += _draw(lambda: asker.null(rng.choice(longer)), n, kind)
+            drawn += draw(lambda: asker.null(rng.choice(longer)), n, kind)
         else:
-            drawn += _draw(getattr(asker, kind), n, kind)
+            drawn += draw(getattr(asker, kind), n, kind)
     return Benchmark(
         name="synthetic",
         questions=_split(drawn, rng),
@@ -96,18 +98,22 @@ def _left_out(world: World, n: int, rng: random.Random) -> set[str]:
     return gone
 
 
-def _draw(make: Callable[[], Question | None], n: int, kind: str) -> list[Question]:
-    found: dict[str, Question] = {}
+def _draw(
+    taken: set[str], make: Callable[[], Question | None], n: int, kind: str
+) -> list[Question]:
+    """``n`` questions whose texts are not in ``taken``, which grows by them."""
+    found: list[Question] = []
     fruitless = 0
     while len(found) < n and fruitless < PATIENCE:
         question = make()
-        if question is None or question.question in found:
+        if question is None or question.question in taken:
             fruitless += 1
         else:
-            found[question.question] = question
+            taken.add(question.question)
+            found.append(question)
             fruitless = 0
     if len(found) == n:
-        return list(found.values())
+        return found
     raise SyntheticError(
         f"this world holds only {len(found)} different {kind} questions, {n} were asked for: ask "
         "for more passages or fewer questions"

@@ -4,7 +4,6 @@ order, each with the supporting paragraph that is about its subject."""
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,13 +11,13 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
-from pydantic import field_validator
+from pydantic import BaseModel, field_validator
 
-from benchmarks.errors import BadRow
+from benchmarks.errors import BadRow, BenchmarkError
 from benchmarks.places import Places, plain
 from benchmarks.question import GoldHop, Question
 from benchmarks.relations import asked
-from benchmarks.rows import Hub, Row
+from benchmarks.rows import Hub, Row, file_rows
 from benchmarks.wiki_rows import WikiRow, pairs, parsed, support, text_of
 
 HUB = Hub("framolfese/2WikiMultihopQA", None, {"train": "train", "dev": "validation"})
@@ -44,6 +43,14 @@ class TwoWikiRow(WikiRow):
     @classmethod
     def _evidences(cls, value: Any) -> Any:
         return pairs(value, "fact", "subject", "relation", "object", "entity")
+
+
+class AliasRow(BaseModel):
+    """A line of the official ``id_aliases.json``."""
+
+    Q_id: str
+    aliases: list[str] = []
+    demonyms: list[str] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,13 +179,16 @@ def likeness(left: str, right: str) -> float:
 
 
 def read_aliases(folder: Path) -> dict[str, tuple[str, ...]]:
-    """The official ``id_aliases.json`` beside the data, where it is: answers by ``answer_id``."""
+    """The official ``id_aliases.json`` beside the data, where it is: answers by ``answer_id``.
+    Raises ``BenchmarkError``."""
     path = folder / "id_aliases.json"
     if not path.is_file():
         return {}
     found: dict[str, tuple[str, ...]] = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if line.strip():
-            row = json.loads(line)
-            found[row["Q_id"]] = (*row.get("aliases", ()), *row.get("demonyms", ()))
+    for row in file_rows(path):
+        try:
+            names: AliasRow = parsed(AliasRow, row.data)
+        except BadRow as fault:
+            raise BenchmarkError(f"{row.where}: {fault}") from None
+        found[names.Q_id] = (*names.aliases, *names.demonyms)
     return found

@@ -82,8 +82,11 @@ def support(
     lengths: dict[str, int] = {}
     for title, sentences in row.context:
         text = text_of(sentences)
-        if text and title not in found:
-            found[title] = places.paragraph(title, text)
+        if not text:
+            continue
+        identifier = places.paragraph(title, text)
+        if title not in found:
+            found[title] = identifier
             lengths[title] = len(sentences)
     ids: dict[str, str] = {}
     said: dict[str, list[int]] = {}

@@ -269,16 +269,16 @@ def build_world(size: int, seed: int | str) -> World:
     for kind, members in entities.items():
         for relation in BY_SUBJECT[kind]:
             for subject in members:
-                world.facts[subject, relation.name] = _draw_object(rng, world, relation, subject)
+                world.facts[subject, relation.name] = _draw_object(rng, world, relation)
     _agree(rng, world)
     return world
 
 
-def _draw_object(rng: random.Random, world: World, relation: Relation, subject: str) -> str:
+def _draw_object(rng: random.Random, world: World, relation: Relation) -> str:
     if relation.object == "year":
         low, high = _YEARS.get(relation.name, (1950, 2023))
         return str(rng.randint(low, high))
-    return rng.choice([n for n in world.entities[relation.object] if n != subject])
+    return rng.choice(world.entities[relation.object])
 
 
 _YEARS = {"born": (1900, 1969), "opened": (1650, 1899), "museum_opened": (1800, 1990)}

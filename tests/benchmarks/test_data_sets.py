@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from benchmarks import Benchmark, BenchmarkError, Question, load, load_retrieval_set
 from benchmarks.places import MISSING
@@ -98,6 +100,13 @@ def test_paragraphs_are_pooled_once_by_title_and_text(tmp_path: Path) -> None:
     )
     benchmark = load("hotpotqa", data=write(tmp_path / "dev.jsonl", [hotpot(), other]))
     assert sorted(p.title for p in benchmark.corpus) == ["Ombra Lamp", "Tarn", "Tarn", "Vell Works"]
+
+
+def test_two_paragraphs_of_one_title_in_a_context_are_both_pooled(tmp_path: Path) -> None:
+    row = hotpot(context=[*hotpot()["context"], ["Vell Works", ["Another Vell Works."]]])
+    benchmark = load("hotpotqa", data=write(tmp_path / "dev.jsonl", [row]))
+    assert [p.title for p in benchmark.corpus].count("Vell Works") == 2
+    assert only(benchmark).supporting == (IDS["Ombra Lamp"], IDS["Vell Works"])
 
 
 def test_fullwiki_gold_outside_the_context_counts_as_not_found(tmp_path: Path) -> None:
@@ -352,6 +361,13 @@ def test_2wiki_aliases_stand_beside_the_data(tmp_path: Path) -> None:
     assert only(load("2wikimultihopqa", data=data)).answers == ("1931", "MCMXXXI")
 
 
+@pytest.mark.parametrize("line", ["{", '{"aliases": []}', '{"Q_id": "Q9", "aliases": 5}'])
+def test_2wiki_aliases_that_cannot_be_read_name_file_and_line(tmp_path: Path, line: str) -> None:
+    (tmp_path / "id_aliases.json").write_text('{"Q_id": "Q1"}\n' + line + "\n")
+    with pytest.raises(BenchmarkError, match=r"id_aliases\.json:2"):
+        load("2wikimultihopqa", data=write(tmp_path / "dev.jsonl", [two_wiki()]))
+
+
 def test_morehopqa_has_a_hop_for_each_paragraph(tmp_path: Path) -> None:
     row = {
         "_id": "m1",
@@ -578,3 +594,69 @@ def test_a_hub_out_of_reach_says_what_to_do() -> None:
 def test_a_split_that_the_hub_lacks_is_refused() -> None:
     with pytest.raises(BenchmarkError, match="no test split with answers; it has train, dev"):
         load("hotpotqa", split="test")
+
+
+ROWS: Mapping[str, dict[str, Any]] = {
+    "hotpotqa": hotpot(),
+    "musique": musique(),
+    "2wikimultihopqa": two_wiki(),
+    "morehopqa": hotpot(_id="m1"),
+    "frames": {"Prompt": "When?", "Answer": "1931", "wiki_links": LINKS},
+    "multihop-rag": news() | {"ground_truth": None},
+}
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 30) | st.text(max_size=6) | st.just("[[1"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=5,
+)
+
+
+@pytest.mark.parametrize("name", ROWS)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_a_row_with_junk_in_it_is_read_or_named(
+    tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
+) -> None:
+    good = ROWS[name]
+    column = data.draw(st.sampled_from(sorted(good)))
+    value = data.draw(JUNK | st.lists(JUNK, max_size=3).map(lambda items: [good[column], *items]))
+    path = tmp_path_factory.mktemp("junk") / "dev.jsonl"
+    sound = good | {"id" if "id" in good else "_id": "sound"}
+    if name in ("frames", "multihop-rag"):
+        sound |= {("Prompt" if name == "frames" else "query"): "A sound one?"}
+    asked = load(name, data=write(path, [sound, good | {column: value}]))
+    read = asked.split("dev")
+    assert len(read) == 2 or any(f"{path}:2: left out: " in fault for fault in asked.faults)
+    for question in read:
+        assert question.question.strip()
+        assert not question.answerable or (question.answer.strip() and question.supporting)
+
+
+@pytest.mark.parametrize("blank", ["", " "])
+@pytest.mark.parametrize("column", ["question", "answer"])
+def test_a_blank_question_or_answer_is_named(tmp_path: Path, column: str, blank: str) -> None:
+    rows = [hotpot(), hotpot(_id="h2") | {column: blank}]
+    benchmark = load("hotpotqa", data=write(tmp_path / "dev.jsonl", rows))
+    assert [q.id for q in benchmark.split("dev")] == ["h1"]
+    assert len(benchmark.faults) == 1
+
+
+def test_an_answerable_news_question_without_evidence_is_named(tmp_path: Path) -> None:
+    rows = [news(), news(query="And?", evidence_list=[])]
+    benchmark = load("multihop-rag", data=write(tmp_path / "s.jsonl", rows))
+    assert len(benchmark.split("dev")) == 1
+    assert "there is no evidence" in benchmark.faults[0]
+
+
+def test_zero_is_an_answer_of_frames(tmp_path: Path) -> None:
+    row = {"Prompt": "How many?", "Answer": 0, "wiki_links": LINKS}
+    assert only(load("frames", data=write(tmp_path / "s.jsonl", [row]))).answer == "0"
+
+
+@pytest.mark.parametrize("links", ["5", "'x'", [1, None], "nowhere", {}])
+def test_frames_links_that_cannot_be_read_are_named(tmp_path: Path, links: Any) -> None:
+    row = {"Prompt": "When?", "Answer": "1931", "wiki_links": LINKS}
+    bad = {"Prompt": "Who?", "Answer": "Ada Quill", "wiki_links": links}
+    benchmark = load("frames", data=write(tmp_path / "s.jsonl", [row, bad]))
+    assert len(benchmark.split("dev")) == 1
+    assert "there are no Wikipedia links" in benchmark.faults[0]

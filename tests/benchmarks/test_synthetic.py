@@ -6,6 +6,7 @@ import random
 import re
 import time
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -178,6 +179,12 @@ def test_chains_of_exactly_n_hops(length: int) -> None:
         assert [h.depends_on for h in q.hops] == [()] + [(i,) for i in range(1, length)]
 
 
+def test_no_question_is_asked_twice_whatever_its_kind() -> None:
+    for seed in range(5):
+        asked = [q.question for q in every(synthetic(200, 400, seed, hops=(1, 2)))]
+        assert len(set(asked)) == len(asked) == 200
+
+
 def test_yes_and_no_are_both_common() -> None:
     asked = every(synthetic(400, 600, 0, kinds=("comparison",)))
     yes, no = (sum(q.answer == word for q in asked) for word in ("yes", "no"))
@@ -215,15 +222,24 @@ def test_fifty_questions_take_under_a_second() -> None:
 
 
 def test_passages_stream_without_filling_memory() -> None:
+    assert peak_of(lambda: sum(1 for _ in stream_passages(4_000))) < 1_800_000
+    assert peak_of(lambda: list(stream_passages(4_000))) > 2_400_000
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_passages_need_no_more_memory() -> None:
+    assert peak_of(lambda: sum(1 for _ in stream_passages(100_000))) < 2_000_000
+
+
+def peak_of(work: Callable[[], object]) -> int:
+    """Most bytes held at once by Python objects while ``work`` runs."""
     list(stream_passages(10))
     tracemalloc.start()
     try:
-        count = sum(1 for _ in stream_passages(8_000))
-        _, peak = tracemalloc.get_traced_memory()
+        work()
+        return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert count == 8_000
-    assert peak < 8_000_000
 
 
 def test_streamed_ids_are_unique_and_repeat_with_the_seed() -> None:
