@@ -121,7 +121,7 @@ def test_searches_beside_changes_see_one_state_or_the_other(index: Path, engine:
             old = open_index(index, engine=engine)
             states[old.corpus_hash] = found(old)
             changing = pool.submit(change, index)
-            seen = []
+            seen: list[tuple[str, list[list[str]]]] = []
             while not changing.done() or not seen:
                 reader = open_index(index, engine=engine)
                 seen.append((reader.corpus_hash, found(reader)))
