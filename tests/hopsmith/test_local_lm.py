@@ -181,6 +181,37 @@ def test_without_the_engine_one_line_says_what_to_install(
         local_lm.serve(Weights(tmp_path / "m.gguf", "m", "0" * 64))
 
 
+def test_an_engine_that_misses_a_library_is_told_from_one_that_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "xllamacpp.py").write_text(
+        "raise ImportError('libgomp.so.1: cannot open shared object file')"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "xllamacpp", raising=False)
+    with pytest.raises(HopsmithError, match="libgomp1") as raised:
+        local_lm.serve(Weights(tmp_path / "m.gguf", "m", "0" * 64))
+    assert "pip install" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "spins"),
+    [({}, local_lm.SPINS), ({"OMP_WAIT_POLICY": "active"}, None), ({"GOMP_SPINCOUNT": "7"}, "7")],
+)
+def test_threads_yield_their_cores_unless_the_user_says_otherwise(
+    given: dict[str, str], spins: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+    with pytest.raises(HopsmithError):
+        local_lm.serve(Weights(tmp_path / "m.gguf", "m", "0" * 64))
+    assert os.environ.get("GOMP_SPINCOUNT") == spins
+
+
 def test_weights_that_the_engine_can_not_load_are_refused(tmp_path: Path) -> None:
     pytest.importorskip("xllamacpp")
     path = tmp_path / "broken.gguf"
