@@ -18,6 +18,7 @@ import dspy
 from dspy.adapters.base import Adapter
 
 import signatures
+from benchmarks.needs import normal
 from benchmarks.question import GoldHop, Question
 from signatures.roles import EXTRA_FIELDS, field_key
 
@@ -146,11 +147,6 @@ def spoiled(outputs: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, 
     return bad
 
 
-def normal(text: str) -> str:
-    """Case, white space and end marks aside."""
-    return " ".join(text.casefold().split()).rstrip(" ?.!")
-
-
 def final_answer(asked: Asked) -> str:
     """The gold answer when all gold passages are shown; a perfect reader says nothing else."""
     return str(asked.gold.answer) if asked.covered() else ""
@@ -215,3 +211,6 @@ def _facts_and_evidence(asked: Asked) -> dict[str, Any]:
 def _fact_answers(fact: str) -> list[str]:
     _, _, answer = str(fact).rpartition("→")
     return [a.strip() for a in re.split(r" or ", answer) if a.strip()]
+
+
+from benchmarks import oracle_papers as _papers  # noqa: E402,F401  registers its answerers

@@ -1,20 +1,25 @@
 """Signatures: what the LM is asked, one file a role, and how passages become prompt text.
 A signature's docstring is its prompt."""
 
-from signatures.planner import Decompose, RepairPlan
+from signatures.planner import Decompose, PlanCoverage, RepairPlan
 from signatures.rendering import RENDERING_VERSION, Context, render, tokens
 from signatures.resolver import Resolve, ResolveCandidates
 from signatures.roles import field_key, shape_hash, signature_hash
+from signatures.searcher import Condense
+from signatures.sufficiency import Sufficiency
 from signatures.synthesizer import Answer, SynthesizeEvidence, SynthesizeFacts
 
 __all__ = [
     "RENDERING_VERSION",
     "Answer",
+    "Condense",
     "Context",
     "Decompose",
+    "PlanCoverage",
     "RepairPlan",
     "Resolve",
     "ResolveCandidates",
+    "Sufficiency",
     "SynthesizeEvidence",
     "SynthesizeFacts",
     "field_key",

@@ -48,3 +48,19 @@ class RepairPlan(dspy.Signature):  # type: ignore[misc]
     plan: list[str] = dspy.InputField(desc="the faulty plan")
     fault: str = dspy.InputField(desc="what is wrong with it")
     sub_questions: list[str] = dspy.OutputField(desc="the corrected plan")
+
+
+class PlanCoverage(dspy.Signature):  # type: ignore[misc]
+    """Write searches that together cover everything the question touches.
+
+    Nothing has been looked up yet, so don't guess at answers. Each search goes after another piece
+    of the evidence: every person, work, place or event that is named, every link between them, and
+    whatever the question compares or asks for at last. Make each search understandable by itself,
+    with the names that the question gives; describe what is not yet known instead of pointing to
+    another search. Don't say the same in other words, and write no more searches than the limit;
+    fewer will do when they cover it all.
+    """
+
+    question: str = dspy.InputField(desc="the question to gather evidence for")
+    limit: int = dspy.InputField(desc="the most searches to write")
+    sub_queries: list[str] = dspy.OutputField(desc="complementary searches")
