@@ -1,6 +1,7 @@
 import errno
 import hashlib
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -139,7 +140,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(
 def test_too_little_room_is_said_before_writing(
     cache: Path, model: ModelFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(weights.shutil, "disk_usage", lambda _: _Usage(free=1000))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: _Usage(free=1000))
     with pytest.raises(HopsmithError, match="no room"):
         find_weights(file=model)
     assert left(cache) == set()
