@@ -3,12 +3,15 @@ a token."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from retrieval.errors import IndexFault
+from retrieval.threads import in_threads
 
 PQ_BYTES = 64
 PQ_TRAIN = 120_000
@@ -69,29 +72,54 @@ class ProductQuantised:
 
     @classmethod
     def train(cls, sample: Any, seed: int = 0) -> ProductQuantised:
-        """Fit to token vectors of shape (n, dim)."""
-        import faiss
-
-        n, dim = sample.shape
+        """Fit to token vectors of shape (n, dim): 256 centroids for each of ``PQ_BYTES`` parts."""
+        n = len(sample)
         if n < 256:
             sample = np.concatenate([sample] * (256 // n + 1))
-        pq = faiss.ProductQuantizer(dim, PQ_BYTES, 8)
-        pq.cp.seed = 1234 + seed
-        pq.cp.niter = 12
-        pq.cp.min_points_per_centroid = 1
-        pq.cp.max_points_per_centroid = 512
-        pq.train(np.ascontiguousarray(sample, np.float32))
-        centroids = faiss.vector_to_array(pq.centroids).reshape(PQ_BYTES, 256, dim // PQ_BYTES)
-        return cls(centroids)
+        parts = np.split(np.asarray(sample, np.float32), PQ_BYTES, axis=1)
+        found = in_threads(_centroids, parts, [1234 + seed] * PQ_BYTES)
+        return cls(np.stack(found))
 
     def encode(self, vectors: Any) -> Any:
-        return self._pq.compute_codes(np.ascontiguousarray(vectors, np.float32))
+        with _one_faiss_thread():
+            return self._pq.compute_codes(np.ascontiguousarray(vectors, np.float32))
 
     def decode(self, stored: Any) -> Any:
         return self._pq.decode(np.ascontiguousarray(stored))
 
     def save(self, folder: Path) -> None:
         np.save(folder / self.FILE, self.centroids)
+
+
+def _centroids(part: Any, seed: int) -> Any:
+    """k-means of one part of the vectors; shape (256, part's width)."""
+    import faiss
+
+    with _one_faiss_thread():
+        means = faiss.Kmeans(
+            part.shape[1],
+            256,
+            niter=12,
+            seed=seed,
+            min_points_per_centroid=1,
+            max_points_per_centroid=512,
+        )
+        means.train(np.ascontiguousarray(part))
+    return means.centroids
+
+
+@contextmanager
+def _one_faiss_thread() -> Iterator[None]:
+    """faiss' threads spin as torch's do (``retrieval.threads``). OpenMP counts them for each
+    calling thread."""
+    import faiss
+
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
 
 
 def open_codec(name: str, folder: Path, dim: int) -> Codec:
