@@ -21,9 +21,10 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from retrieval.build import build_index
 from retrieval.encoder import encoder
 from retrieval.errors import QueryError
-from retrieval.index import build_index, open_index
+from retrieval.index import open_index
 from retrieval.passage import Passage
 from retrieval.segment import content
 
