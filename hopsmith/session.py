@@ -17,6 +17,7 @@ from benchmarks.oracle import OracleAdapter
 from hopsmith.errors import HopsmithError
 from hopsmith.lm import LOCAL, ORACLE, configure_cache, make_adapter, make_lm, role_lms
 from hopsmith.settings import Settings
+from hopsmith.window import count_tokens, window
 from programs.fan_out import WIDTH
 from programs.ledger import PRICE
 from programs.program import DEADLINE
@@ -76,6 +77,30 @@ def asking(settings: Settings) -> dict[str, Any]:
         DEADLINE: settings.deadline,
         WIDTH: settings.slots if settings.lm == LOCAL else None,
     }
+
+
+def check_question(lm: Any, question: str) -> None:
+    """Raise ``HopsmithError`` when a question is empty or longer than the model's window."""
+    if not question.strip():
+        raise HopsmithError('the question is empty: hopsmith ask "…" --index DIR')
+    room = window(lm)
+    if room is None:
+        return
+    tokens = count_tokens(lm, question)
+    if tokens >= room:
+        raise HopsmithError(
+            f"the question takes {tokens:,} tokens and the model's window holds {room:,}: shorten it"
+        )
+
+
+def say_faults(benchmark: Benchmark) -> None:
+    """Count and name, on stderr, the records that could not be used as they are."""
+    if benchmark.faults:
+        print(
+            f"{benchmark.name}: {len(benchmark.faults)} records have faults, the first: "
+            f"{benchmark.faults[0]}",
+            file=sys.stderr,
+        )
 
 
 def retriever_for(

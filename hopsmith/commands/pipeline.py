@@ -89,7 +89,7 @@ def compile_(
     from benchmarks import load as load_benchmark
     from hopsmith.errors import HopsmithError
     from hopsmith.lm import make_lm
-    from hopsmith.session import retriever_for, session
+    from hopsmith.session import retriever_for, say_faults, session
     from hopsmith.show import print_json
     from optimize.compile import Recipe, compile_program
     from optimize.prompts import OPTIMIZERS, PromptSettings
@@ -116,6 +116,7 @@ def compile_(
     bench = load_benchmark(
         benchmark or "own", train=train, dev=dev, test=test, corpus=corpus, seed=settings.seed
     )
+    say_faults(bench)
     bench = _limited(bench, limit, settings.seed)
     retriever = retriever_for(settings.index, bench, engine)
     cls = method_of(method)

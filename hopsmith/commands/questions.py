@@ -38,7 +38,7 @@ def ask(
     json: opt.Json = False,
 ) -> None:
     """Ask one question and see its hops."""
-    from hopsmith.session import retriever_for, session
+    from hopsmith.session import check_question, retriever_for, session
     from hopsmith.show import hop_tree, out, print_json
     from optimize.rows import hop_rows
     from programs import HopBudget, build
@@ -62,6 +62,7 @@ def ask(
 
         given = lm is not None or api_base is not None or lm_file is not None
         loaded = load(pipeline, settings.index, settings if given else None, engine=engine)
+        check_question(loaded.context["lm"], question)
         prediction = loaded(question)
     else:
         cls = method_of(method)
@@ -69,7 +70,8 @@ def ask(
         program = build(
             method, retriever_for(settings.index, engine=engine), bounds, **opt.arguments(arg)
         )
-        with session(settings):
+        with session(settings) as here:
+            check_question(here.lm, question)
             prediction = program(question=question)
     hops = hop_rows(prediction.evidence)
     titles = {p.id: p.title for p in prediction.evidence.passages}
@@ -130,7 +132,7 @@ def evaluate(
     from benchmarks import load as load_benchmark
     from benchmarks import subset
     from hopsmith.progress import questions_bar
-    from hopsmith.session import retriever_for, session
+    from hopsmith.session import retriever_for, say_faults, session
     from hopsmith.show import metric_table, out, print_json
     from optimize.evaluate import evaluate as run_questions
     from optimize.run import close_run, header, open_run
@@ -152,6 +154,7 @@ def evaluate(
     )
     files: dict[str, Any] = {split: data} if data is not None else {}
     bench = load_benchmark(benchmark or "own", corpus=corpus, seed=settings.seed, **files)
+    say_faults(bench)
     asked = subset(split_of(bench, split), limit, settings.seed)
     retriever = retriever_for(settings.index, bench, engine)
     cls = method_of(method)

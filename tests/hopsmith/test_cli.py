@@ -195,3 +195,15 @@ def test_help_is_cheap_and_imports_nothing_heavy() -> None:
     code = f"import sys, hopsmith.cli; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_question_longer_than_the_window_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from benchmarks.scripted import stand_in
+    from hopsmith import session
+    from hopsmith.errors import HopsmithError
+
+    monkeypatch.setattr(session, "window", lambda lm: 100)
+    lm = stand_in("scripted/lm")
+    session.check_question(lm, "Who founded Norvale?")
+    with pytest.raises(HopsmithError, match="window holds 100: shorten it"):
+        session.check_question(lm, "why " * 400)
