@@ -1,0 +1,62 @@
+"""Folders appear whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from retrieval import IndexFault, writing
+from retrieval.writing import LOCK, making
+
+
+@pytest.fixture(params=["one step", "two steps"])
+def exchange(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "two steps":
+        monkeypatch.setattr(writing, "_exchange", lambda one, other: False)
+
+
+@pytest.mark.usefixtures("exchange")
+def test_what_was_there_stays_until_the_new_is_whole(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for text in ("first", "second"):
+        with making(out) as folder:
+            (folder / "file").write_text(text)
+            assert not out.exists() or (out / "file").read_text() == "first"
+        assert (out / "file").read_text() == text
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_what_a_killed_process_left_is_removed_and_what_a_living_one_makes_is_not(
+    tmp_path: Path,
+) -> None:
+    dead = tmp_path / ".out.making-dead"
+    dead.mkdir()
+    (dead / LOCK).touch()
+    young = tmp_path / ".out.making-young"
+    young.mkdir()
+    with making(tmp_path / "out") as alive, making(tmp_path / "out"):
+        assert alive.exists()
+        assert not dead.exists()
+        assert young.exists()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        OSError(errno.EDQUOT, "Disk quota exceeded"),
+        OSError("8192 requested and 1024 written"),
+    ],
+)
+def test_a_full_disk_is_told_whichever_way_it_is_told(tmp_path: Path, fault: OSError) -> None:
+    with pytest.raises(IndexFault, match="is full: free some space"), making(tmp_path / "out"):
+        raise fault
+    assert os.listdir(tmp_path) == []
+
+
+def test_another_fault_is_left_as_it_is(tmp_path: Path) -> None:
+    with pytest.raises(PermissionError), making(tmp_path / "out"):
+        raise PermissionError(errno.EACCES, "no")
