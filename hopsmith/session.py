@@ -89,7 +89,8 @@ def check_question(lm: Any, question: str) -> None:
     tokens = count_tokens(lm, question)
     if tokens >= room:
         raise HopsmithError(
-            f"the question takes {tokens:,} tokens and the model's window holds {room:,}: shorten it"
+            f"the question takes {tokens:,} tokens and the model's window holds {room:,}: shorten "
+            "it"
         )
 
 
