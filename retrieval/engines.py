@@ -11,7 +11,8 @@ the MaxSim score, since fused scores carry rank only and can't be compared betwe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +100,8 @@ class IndexRetriever(BaseRetriever):
     def _bm25(self, queries: list[str], k: int, pool: int | None) -> list[tuple[Any, Any]]:
         out = []
         for tokens in tokenise(queries):
-            numbers, scores = self._ordered(*self.index.lexical.top(tokens, k + TIES), k)
+            top = partial(self.index.lexical.top, tokens)
+            numbers, scores = self._ordered(*_untied(top, top(k + TIES), k), k)
             if len(numbers) < k:
                 rest = self.index.by_id[~np.isin(self.index.by_id, numbers)][: k - len(numbers)]
                 numbers = np.concatenate((numbers, rest))
@@ -109,10 +111,14 @@ class IndexRetriever(BaseRetriever):
 
     def _dense(self, queries: list[str], k: int, pool: int | None) -> list[tuple[Any, Any]]:
         means = np.stack([pooled(q) for q in self.index.encoder.queries(queries)])
-        return [
-            self._ordered(numbers, scores, k)
-            for numbers, scores in self.index.nearest(means, k + TIES)
-        ]
+        out = []
+        for mean, found in zip(means, self.index.nearest(means, k + TIES), strict=True):
+            more = partial(self._nearest_one, mean)
+            out.append(self._ordered(*_untied(more, found, k), k))
+        return out
+
+    def _nearest_one(self, mean: Any, n: int) -> tuple[Any, Any]:
+        return self.index.nearest(mean[None], n)[0]
 
     def _exact(self, queries: list[str], k: int, pool: int | None) -> list[tuple[Any, Any]]:
         vectors = self.index.encoder.queries(queries)
@@ -147,6 +153,18 @@ class IndexRetriever(BaseRetriever):
                 fused[i] += weight / (constant + 1 + rank)
         order = np.argsort(-fused, kind="stable")
         return numbers[order], scores[order]
+
+
+def _untied(
+    more: Callable[[int], tuple[Any, Any]], found: tuple[Any, Any], k: int
+) -> tuple[Any, Any]:
+    """``found`` (the ``k + TIES`` best), or ``more`` of them until the last score is below the one
+    at ``k``: a cut among equal scores would be by number, not by id."""
+    wanted = k + TIES
+    while len(found[1]) >= wanted and found[1][k - 1] - found[1][-1] <= SAME:
+        wanted *= 4
+        found = more(wanted)
+    return found
 
 
 def _has_ties(keys: Any) -> bool:
