@@ -1,16 +1,18 @@
 """Needs: how a gold chain may be asked for in words before its answers are known.
 
 Control policies that split or rewrite questions ask for several hops at once ("the founder of the
-answer to “who painted X”"). The oracle must write such texts and know them again.
+answer to “who painted X”"). The oracle must write such texts and know them again. Hops are named
+by their 0-based place in the chain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 
-from benchmarks.question import Question
+from benchmarks.question import GoldHop, Question
 
 JUST_FOUND = "the answer just found"
 """How a dependent need refers to its prerequisite until it is rewritten."""
@@ -25,14 +27,12 @@ def normal(text: str) -> str:
 
 @dataclass(frozen=True)
 class Need:
-    """What a text asks for: the answers of ``targets`` (0-based hops), given those of ``known``."""
+    """What a text asks for: the answers of ``targets``, given those of ``known``."""
 
     targets: tuple[int, ...]
     known: frozenset[int] = frozenset()
-    refers: bool = False
-    """Whether it refers to an answer found just before, and can't be answered by itself."""
 
-    def missing(self, gold: Question) -> tuple[int, ...]:
+    def missing(self, hops: Sequence[GoldHop]) -> tuple[int, ...]:
         """Hops whose passages it takes to answer this, targets included, in order."""
         found: set[int] = set()
         waiting = list(self.targets)
@@ -40,62 +40,91 @@ class Need:
             hop = waiting.pop()
             if hop not in found:
                 found.add(hop)
-                waiting += [d for d in depends(gold, hop) if d not in self.known]
+                waiting += [d for d in depends(hops, hop) if d not in self.known]
         return tuple(sorted(found))
 
+    def halves(self, hops: Sequence[GoldHop]) -> list[str]:
+        """The gold split: a prerequisite and what depends on it, or two independent needs; empty
+        where one look-up answers this."""
+        if len(self.targets) > 1:
+            rest = self.targets[1:]
+            return [worded(hops, self.targets[0], self.known), joined(hops, rest, self.known)]
+        (target,) = self.targets
+        unknown = [d for d in depends(hops, target) if d not in self.known]
+        if not unknown:
+            return []
+        first = unknown[0]
+        dependent = worded(hops, target, self.known, just_found=first)
+        return [worded(hops, first, self.known), dependent]
 
-def depends(gold: Question, hop: int) -> tuple[int, ...]:
-    """The hops whose answers ``hop`` needs, all 0-based."""
-    return tuple(d - 1 for d in gold.hops[hop].depends_on)
+
+def depends(hops: Sequence[GoldHop], hop: int) -> tuple[int, ...]:
+    """The hops whose answers ``hop`` needs."""
+    return tuple(d - 1 for d in hops[hop].depends_on)
 
 
-def sinks(gold: Question) -> tuple[int, ...]:
-    """Hops that no other waits for: the question compares their answers, or is the only one's."""
-    used = {d for i in range(len(gold.hops)) for d in depends(gold, i)}
-    return tuple(i for i in range(len(gold.hops)) if i not in used)
+def sinks(hops: Sequence[GoldHop]) -> tuple[int, ...]:
+    """Hops that no other waits for: the question compares their answers, or asks for the only
+    one's."""
+    used = {d for i in range(len(hops)) for d in depends(hops, i)}
+    return tuple(i for i in range(len(hops)) if i not in used)
 
 
 def worded(
-    gold: Question, hop: int, known: Collection[int] = (), just_found: int | None = None
+    hops: Sequence[GoldHop], hop: int, known: Collection[int] = (), just_found: int | None = None
 ) -> str:
     """A hop's sub-question: known answers filled in, unknown ones described, and the answer of
     ``just_found`` referred to."""
-    text = gold.hops[hop].question or ""
-    for dep in depends(gold, hop):
+    text = hops[hop].question or ""
+    for dep in depends(hops, hop):
         if dep == just_found:
             words = JUST_FOUND
         elif dep in known:
-            words = gold.hops[dep].answer or JUST_FOUND
+            words = hops[dep].answer or JUST_FOUND
         else:
-            words = f"the answer to “{worded(gold, dep, known).rstrip(' ?')}”"
+            words = f"the answer to “{worded(hops, dep, known).rstrip(' ?')}”"
         text = text.replace(f"{{answer_{dep + 1}}}", words)
     return text
 
 
-def joined(gold: Question, hops: Collection[int], known: Collection[int] = ()) -> str:
+def joined(hops: Sequence[GoldHop], targets: Collection[int], known: Collection[int] = ()) -> str:
     """Several independent needs as one text."""
-    return " And: ".join(worded(gold, hop, known) for hop in hops)
+    return " And: ".join(worded(hops, hop, known) for hop in targets)
 
 
-def need_of(gold: Question, text: str) -> Need | None:
-    """What a text asks of this question's gold, if it is one of the texts written here."""
-    wanted = normal(text)
+def need_of(gold: Question, text: str, just_found: int | None = None) -> Need | None:
+    """What a text asks of this question's gold, if it is one of the texts written here.
+
+    A text that refers to the answer just found is one only where it is told whose that is: "when
+    was that person born" may follow on several hops.
+    """
     if not gold.ordered:
         return None
-    if wanted == normal(gold.question):
-        return Need(sinks(gold))
-    return next((need for words, need in _texts(gold) if normal(words) == wanted), None)
+    if normal(text) == normal(gold.question):
+        return Need(sinks(gold.hops))
+    known = _known_texts(tuple(gold.hops))
+    return known.get((normal(text), None)) or known.get((normal(text), just_found))
 
 
-def _texts(gold: Question) -> Iterator[tuple[str, Need]]:
-    ends = sinks(gold)
-    for known in _subsets(len(gold.hops)):
-        for i in range(len(gold.hops)):
-            yield worded(gold, i, known), Need((i,), known)
-            for dep in depends(gold, i):
-                yield worded(gold, i, known, just_found=dep), Need((i,), known, refers=True)
+@lru_cache(maxsize=512)
+def _known_texts(hops: tuple[GoldHop, ...]) -> Mapping[tuple[str, int | None], Need]:
+    """Needs by text and by the hop whose answer the text refers to."""
+    found: dict[tuple[str, int | None], Need] = {}
+    for text, just_found, need in _texts(hops):
+        found.setdefault((normal(text), just_found), need)
+    return found
+
+
+def _texts(hops: tuple[GoldHop, ...]) -> Iterator[tuple[str, int | None, Need]]:
+    """Most known answers first: a text that says nothing of unknown ones needs none of them."""
+    ends = sinks(hops)
+    for known in _subsets(len(hops)):
+        for i in range(len(hops)):
+            yield worded(hops, i, known), None, Need((i,), known)
+            for dep in depends(hops, i):
+                yield worded(hops, i, known, just_found=dep), dep, Need((i,), known)
         for first in range(1, len(ends) - 1):
-            yield joined(gold, ends[first:], known), Need(ends[first:], known)
+            yield joined(hops, ends[first:], known), None, Need(ends[first:], known)
 
 
 def _subsets(hops: int) -> Iterator[frozenset[int]]:

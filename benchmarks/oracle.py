@@ -18,7 +18,7 @@ import dspy
 from dspy.adapters.base import Adapter
 
 import signatures
-from benchmarks.needs import normal
+from benchmarks.needs import need_of, normal
 from benchmarks.question import GoldHop, Question
 from signatures.roles import EXTRA_FIELDS, field_key
 
@@ -131,11 +131,16 @@ class OracleAdapter(Adapter):  # type: ignore[misc]
 
 
 def spoiled(outputs: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """A failed step's outputs: no answer, the last sub-question dropped, the other verdict."""
+    """A failed step's outputs: no answer, the last sub-question dropped, the other
+    verdict, the query as it was."""
     bad: dict[str, Any] = {}
     for name, value in outputs.items():
         if isinstance(value, bool):
             bad[name] = not value
+        elif isinstance(value, float):
+            bad[name] = 1.0 - value
+        elif name == "rewritten":
+            bad[name] = inputs["query"]
         elif isinstance(value, list):
             bad[name] = value[:-1] if len(value) > 1 else []
         elif name == "answer":
@@ -175,19 +180,24 @@ def _repair(asked: Asked) -> dict[str, Any]:
 
 
 @answers(signatures.Resolve)
-def _resolve(asked: Asked) -> dict[str, Any]:
+def resolve(asked: Asked) -> dict[str, Any]:
     query = asked.inputs["question"]
     hop = asked.hop_for(query)
     if hop is not None:
         return {"answer": hop.answer if hop.passage in asked.shown else None}
     if normal(query) == normal(asked.gold.question):
         return {"answer": asked.gold.answer if asked.covered() else None}
-    return {"answer": None}
+    need = need_of(asked.gold, query)
+    if need is None or len(need.targets) > 1:
+        return {"answer": None}
+    wanted = {asked.gold.hops[i].passage for i in need.missing(asked.gold.hops)}
+    (target,) = need.targets
+    return {"answer": asked.gold.hops[target].answer if wanted <= asked.shown else None}
 
 
 @answers(signatures.ResolveCandidates)
 def _candidates(asked: Asked) -> dict[str, Any]:
-    found = _resolve(asked)["answer"]
+    found = resolve(asked)["answer"]
     return {"answers": [found] if found else []}
 
 

@@ -22,6 +22,13 @@ OURS: dict[str, str] = {
     "coverage_anchor": "programs.par2:CoverageAnchor",
     "iterative_chain": "programs.par2:IterativeChain",
     "par2": "programs.par2:Par2",
+    "hiq": "programs.hiq:HiQ",
+    "hiq_depth1": "programs.hiq_variants:HiQDepth1",
+    "hiq_static": "programs.hiq_variants:HiQStatic",
+    "hiq_independent": "programs.hiq_variants:HiQIndependent",
+    "hiq_always": "programs.hiq_variants:HiQAlways",
+    "hiq_unverified": "programs.hiq_variants:HiQUnverified",
+    "hiq_threshold": "programs.hiq_variants:HiQThreshold",
 }
 
 

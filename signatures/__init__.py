@@ -1,13 +1,16 @@
 """Signatures: what the LM is asked, one file a role, and how passages become prompt text.
 A signature's docstring is its prompt."""
 
+from signatures.expander import Expand, RepairSplit
 from signatures.planner import Decompose, PlanCoverage, RepairPlan
 from signatures.rendering import RENDERING_VERSION, Context, render, tokens
-from signatures.resolver import Resolve, ResolveCandidates
+from signatures.resolver import Resolve, ResolveCandidates, ResolveScored
+from signatures.rewriter import Rewrite
 from signatures.roles import field_key, shape_hash, signature_hash
 from signatures.searcher import Condense
 from signatures.sufficiency import Sufficiency
-from signatures.synthesizer import Answer, SynthesizeEvidence, SynthesizeFacts
+from signatures.synthesizer import Answer, SynthesizeEvidence, SynthesizeFacts, SynthesizeNeeds
+from signatures.verifier import VerifySplit
 
 __all__ = [
     "RENDERING_VERSION",
@@ -15,13 +18,19 @@ __all__ = [
     "Condense",
     "Context",
     "Decompose",
+    "Expand",
     "PlanCoverage",
     "RepairPlan",
+    "RepairSplit",
     "Resolve",
     "ResolveCandidates",
+    "ResolveScored",
+    "Rewrite",
     "Sufficiency",
     "SynthesizeEvidence",
     "SynthesizeFacts",
+    "SynthesizeNeeds",
+    "VerifySplit",
     "field_key",
     "render",
     "shape_hash",
