@@ -19,6 +19,7 @@ ENTRY_POINTS = "hopsmith.methods"
 OURS: dict[str, str] = {
     "single_shot": "programs.single_shot:SingleShot",
     "decompose": "programs.decompose:Decompose",
+    "agentic": "programs.agentic:Agentic",
     "coverage_anchor": "programs.par2:CoverageAnchor",
     "iterative_chain": "programs.par2:IterativeChain",
     "par2": "programs.par2:Par2",

@@ -1,6 +1,7 @@
 """Signatures: what the LM is asked, one file a role, and how passages become prompt text.
 A signature's docstring is its prompt."""
 
+from signatures.controller import NextSearch
 from signatures.expander import Expand, RepairSplit
 from signatures.planner import Decompose, PlanCoverage, RepairPlan
 from signatures.rendering import RENDERING_VERSION, Context, render, tokens
@@ -19,6 +20,7 @@ __all__ = [
     "Context",
     "Decompose",
     "Expand",
+    "NextSearch",
     "PlanCoverage",
     "RepairPlan",
     "RepairSplit",

@@ -1,0 +1,27 @@
+"""The oracle's answers for the guide's methods and the baselines, from the gold chain."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import signatures
+from benchmarks.needs import worded
+from benchmarks.oracle import Asked, answers
+from benchmarks.oracle_papers import chain_of, read
+
+
+def next_need(asked: Asked, known: Collection[int]) -> str | None:
+    """The first hop that isn't known, with known answers filled in; None when all are."""
+    gold = chain_of(asked.gold)
+    lacking = [i for i in range(len(gold.hops)) if i not in known]
+    return worded(gold.hops, lacking[0], known) if lacking else None
+
+
+@answers(signatures.NextSearch)
+def _next_search(asked: Asked) -> dict[str, Any]:
+    """Done when all gold passages are shown. What an unanswerable question lacks is asked for
+    again, which the method must notice."""
+    if asked.covered():
+        return {"done": True, "answer": asked.gold.answer, "next_query": None}
+    return {"done": False, "answer": None, "next_query": next_need(asked, read(asked))}
