@@ -20,6 +20,8 @@ OURS: dict[str, str] = {
     "single_shot": "programs.single_shot:SingleShot",
     "decompose": "programs.decompose:Decompose",
     "agentic": "programs.agentic:Agentic",
+    "direct": "programs.direct:Direct",
+    "cot": "programs.cot:ChainOfThought",
     "coverage_anchor": "programs.par2:CoverageAnchor",
     "iterative_chain": "programs.par2:IterativeChain",
     "par2": "programs.par2:Par2",

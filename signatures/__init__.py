@@ -1,6 +1,7 @@
 """Signatures: what the LM is asked, one file a role, and how passages become prompt text.
 A signature's docstring is its prompt."""
 
+from signatures.closed_book import Recall, RecallStepByStep
 from signatures.controller import NextSearch
 from signatures.expander import Expand, RepairSplit
 from signatures.planner import Decompose, PlanCoverage, RepairPlan
@@ -22,6 +23,8 @@ __all__ = [
     "Expand",
     "NextSearch",
     "PlanCoverage",
+    "Recall",
+    "RecallStepByStep",
     "RepairPlan",
     "RepairSplit",
     "Resolve",
