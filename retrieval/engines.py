@@ -12,6 +12,7 @@ the MaxSim score, since fused scores carry rank only and can't be compared betwe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,9 +30,11 @@ if TYPE_CHECKING:
 
 ENGINES = ("exact", "two-stage", "dense", "bm25")
 
-DEFAULTS: dict[str, Any] = {"pool": 100, "fusion_constant": 20, "lexical_weight": 1.0}
+DEFAULTS: dict[str, Any] = {"pool": 64, "fusion_constant": 10, "lexical_weight": 1.0}
 """Candidates per query (half by words, the rest by vectors), and the fusion's constant and weight
-of BM25's rank; measured on 2WikiMultiHopQA (see README)."""
+of BM25's rank. Recall@5 with the MiniLM checkpoint, 300 questions of 2WikiMultiHopQA over 6,119
+passages and 200 of HotpotQA over 1,971: 0.683 and 0.813; with 100 candidates and the constant 20,
+0.676 and 0.810; weights from 0.3 to 2 and pools from 60 to 400 lie within the questions' noise."""
 
 TIES = 50
 """Passages ranked beyond ``k``, so that ties at the cut are ordered by id too."""
@@ -123,7 +126,9 @@ class IndexRetriever(BaseRetriever):
     def _exact(self, queries: list[str], k: int, pool: int | None) -> list[tuple[Any, Any]]:
         vectors = self.index.encoder.queries(queries)
         numbers = self.index.alive_numbers
-        return [self._ordered(numbers, s, k) for s in self.index.maxsim_all(vectors)]
+        with one_thread if len(queries) == 1 and self.index.small else nullcontext():
+            scores = self.index.maxsim_all(vectors)
+        return [self._ordered(numbers, s, k) for s in scores]
 
     def _two_stage(self, queries: list[str], k: int, pool: int | None) -> list[tuple[Any, Any]]:
         size = max(k, pool or self.settings["pool"])
