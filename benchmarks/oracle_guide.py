@@ -8,7 +8,7 @@ from typing import Any
 import signatures
 from benchmarks.needs import worded
 from benchmarks.oracle import Asked, answers
-from benchmarks.oracle_papers import chain_of, read
+from benchmarks.oracle_papers import chain_of, read, solved
 
 
 def next_need(asked: Asked, known: Collection[int]) -> str | None:
@@ -25,3 +25,12 @@ def _next_search(asked: Asked) -> dict[str, Any]:
     if asked.covered():
         return {"done": True, "answer": asked.gold.answer, "next_query": None}
     return {"done": False, "answer": None, "next_query": next_need(asked, read(asked))}
+
+
+@answers(signatures.FollowUp)
+def _follow_up(asked: Asked) -> dict[str, Any]:
+    """The first hop that no fact answers; the gold answer when all are answered."""
+    need = next_need(asked, solved(asked))
+    if need is None and asked.gold.answerable:
+        return {"follow_up": None, "answer": asked.gold.answer}
+    return {"follow_up": need, "answer": None}

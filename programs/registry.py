@@ -22,6 +22,7 @@ OURS: dict[str, str] = {
     "agentic": "programs.agentic:Agentic",
     "direct": "programs.direct:Direct",
     "cot": "programs.cot:ChainOfThought",
+    "self_ask": "programs.self_ask:SelfAsk",
     "coverage_anchor": "programs.par2:CoverageAnchor",
     "iterative_chain": "programs.par2:IterativeChain",
     "par2": "programs.par2:Par2",

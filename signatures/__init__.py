@@ -4,6 +4,7 @@ A signature's docstring is its prompt."""
 from signatures.closed_book import Recall, RecallStepByStep
 from signatures.controller import NextSearch
 from signatures.expander import Expand, RepairSplit
+from signatures.follow_up import FollowUp
 from signatures.planner import Decompose, PlanCoverage, RepairPlan
 from signatures.rendering import RENDERING_VERSION, Context, render, tokens
 from signatures.resolver import Resolve, ResolveCandidates, ResolveScored
@@ -21,6 +22,7 @@ __all__ = [
     "Context",
     "Decompose",
     "Expand",
+    "FollowUp",
     "NextSearch",
     "PlanCoverage",
     "Recall",
