@@ -27,6 +27,8 @@ from retrieval.segment import Segment
 TOKENS_AT_ONCE = 1 << 17
 """Passage tokens decoded at once: 200 MB at 384 dimensions."""
 QUERY_TOKENS_AT_ONCE = 512
+KEPT_BYTES = 256 << 20
+"""Decoded vectors are kept in memory up to this size of all of them, as float32."""
 POOLED_IN_MEMORY = 250_000
 """Windows up to which pooled vectors are held as float32; beyond, they are read from the map."""
 POOLED_AT_ONCE = 1 << 16
@@ -46,8 +48,10 @@ class OpenIndex:
         self.codec: Codec | None = (
             open_codec(manifest.vectors, folder, dim) if manifest.encoder else None
         )
+        tokens = sum(entry.tokens for entry in manifest.segments)
+        self.small = tokens * dim * 4 <= KEPT_BYTES
         self.segments = [
-            Segment(folder / "segments" / entry.name, self.codec, dim)
+            Segment(folder / "segments" / entry.name, self.codec, dim, self.small)
             for entry in manifest.segments
         ]
         self.bases = np.cumsum([0, *(len(s) for s in self.segments)])

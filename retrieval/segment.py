@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -95,11 +96,13 @@ def _chunks(items: Iterable[Passage], size: int) -> Iterator[list[Passage]]:
 
 
 class Segment:
-    """A written segment, read through memory maps."""
+    """A written segment, read through memory maps. With ``keep`` its vectors stay decoded in memory
+    once they were read."""
 
-    def __init__(self, folder: Path, codec: Codec | None, dim: int) -> None:
+    def __init__(self, folder: Path, codec: Codec | None, dim: int, keep: bool = False) -> None:
         self.folder = folder
         self.codec = codec
+        self.keep = keep
         self.offsets = np.load(folder / "offsets.npy", mmap_mode="r")
         self.windows = np.load(folder / "windows.npy")
         self._texts = _map(folder / "passages.jsonl", np.uint8, 1)
@@ -124,12 +127,20 @@ class Segment:
         spans = self.windows[np.asarray(windows, np.int64)]
         ends = np.cumsum(spans[:, 1] - spans[:, 0])
         starts = np.concatenate(([0], ends[:-1]))
+        source = self._decoded if self.keep else self._vectors
         if (spans[1:, 0] == spans[:-1, 1]).all():
-            rows = self._vectors[spans[0, 0] : spans[-1, 1]]
+            rows = source[spans[0, 0] : spans[-1, 1]]
         else:
-            rows = np.concatenate([self._vectors[s:e] for s, e, _ in spans])
+            rows = np.concatenate([source[s:e] for s, e, _ in spans])
+        return (rows if self.keep else self._decode(rows)), starts
+
+    @cached_property
+    def _decoded(self) -> Any:
+        return self._decode(self._vectors)
+
+    def _decode(self, rows: Any) -> Any:
         assert self.codec is not None
-        return self.codec.decode(rows), starts
+        return self.codec.decode(rows)
 
     def stored(self, place: int) -> tuple[bytes, list[bytes], list[bytes], list[int]]:
         """A passage as it lies here: its line, and of its windows the vectors, the pooled vector
