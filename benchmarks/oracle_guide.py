@@ -34,3 +34,11 @@ def _follow_up(asked: Asked) -> dict[str, Any]:
     if need is None and asked.gold.answerable:
         return {"follow_up": None, "answer": asked.gold.answer}
     return {"follow_up": need, "answer": None}
+
+
+@answers(signatures.NextThought)
+def _next_thought(asked: Asked) -> dict[str, Any]:
+    """The next need in words in place of a guess at its answer: the oracle invents no facts."""
+    if asked.covered():
+        return {"thought": f"So the answer is: {asked.gold.answer}.", "done": True}
+    return {"thought": next_need(asked, read(asked)) or "", "done": False}

@@ -23,6 +23,7 @@ OURS: dict[str, str] = {
     "direct": "programs.direct:Direct",
     "cot": "programs.cot:ChainOfThought",
     "self_ask": "programs.self_ask:SelfAsk",
+    "ircot": "programs.ircot:IRCoT",
     "coverage_anchor": "programs.par2:CoverageAnchor",
     "iterative_chain": "programs.par2:IterativeChain",
     "par2": "programs.par2:Par2",

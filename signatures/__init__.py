@@ -6,6 +6,7 @@ from signatures.controller import NextSearch
 from signatures.expander import Expand, RepairSplit
 from signatures.follow_up import FollowUp
 from signatures.planner import Decompose, PlanCoverage, RepairPlan
+from signatures.reasoner import NextThought
 from signatures.rendering import RENDERING_VERSION, Context, render, tokens
 from signatures.resolver import Resolve, ResolveCandidates, ResolveScored
 from signatures.rewriter import Rewrite
@@ -24,6 +25,7 @@ __all__ = [
     "Expand",
     "FollowUp",
     "NextSearch",
+    "NextThought",
     "PlanCoverage",
     "Recall",
     "RecallStepByStep",
