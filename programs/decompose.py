@@ -3,15 +3,18 @@ approach 1)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import dspy
 
 from programs.budget import HopBudget, Knob, think
+from programs.carried import Carried, carry, variants
 from programs.errors import ProgramError
-from programs.evidence import Conclusion, Evidence, Hop
+from programs.evidence import Conclusion, Evidence, normal_query
 from programs.plans import PlanStep, parse_plan, waves
 from programs.program import MethodInfo, MultiHopProgram
+from programs.queries import is_null
 from programs.step import Step
 from retrieval import Retriever
 from signatures import (
@@ -20,6 +23,7 @@ from signatures import (
 from signatures import (
     RepairPlan,
     Resolve,
+    ResolveCandidates,
     SynthesizeEvidence,
     SynthesizeFacts,
 )
@@ -37,9 +41,15 @@ class Decompose(MultiHopProgram):
     comes from the resolved facts alone, as in the guide, or from facts and passages
     (``synthesis="evidence"``).
 
+    With ``candidates`` above 1 a hop may find several valid answers (guide, FAQ): up to that many
+    go on, the next sub-question is searched for each of them in one batch, and the synthesizer
+    keeps those that agree with the rest of the question.
+
     Decisions of ours: a plan is checked as data and repaired once; what still can't be carried
     out falls back to the question itself as the only sub-question; a single sub-question that is
-    resolved needs no synthesis; a plan of which nothing was resolved is answered from the pooled
+    resolved to one answer needs no synthesis; answers that rest on different candidates of a hop
+    are not put into one sub-question, and no sub-question is asked in more than ``candidates``
+    ways; a plan of which nothing was resolved is answered from the pooled
     passages, since there are no facts to answer from.
     """
 
@@ -51,6 +61,7 @@ class Decompose(MultiHopProgram):
     knobs = (
         Knob("passages", (2, 3, 5, 8)),
         Knob("sub_queries", (2, 3, 4, 6)),
+        Knob("candidates", (1, 2, 3)),
         *think("planner", "resolver", "synthesizer"),
     )
 
@@ -68,14 +79,15 @@ class Decompose(MultiHopProgram):
         )
         self.repairer = Step(RepairPlan, "planner", fallback={"sub_questions": []})
         self.resolver = Step(Resolve, "resolver", fallback={"answer": None})
+        self.lister = Step(ResolveCandidates, "resolver", fallback={"answers": []})
         signature = SynthesizeFacts if synthesis == "facts" else SynthesizeEvidence
         self.synthesizer = Step(signature, "synthesizer", fallback={"answer": ""})
 
     def solve(self, question: str, evidence: Evidence) -> Conclusion:
         plan, kind, fault = self.plan(question)
-        hops: dict[int, Hop] = {}
+        found: dict[int, list[Carried]] = {}
         for wave in waves(plan):
-            self.resolve(plan, wave, hops, evidence)
+            self.resolve(plan, wave, found, evidence)
         answer = self.synthesize(question, evidence)
         return Conclusion(answer, extra={"kind": kind, "plan_fault": fault})
 
@@ -96,31 +108,57 @@ class Decompose(MultiHopProgram):
         return steps or (PlanStep(question),), reply.kind, reply.get("error") or fault
 
     def resolve(
-        self, plan: tuple[PlanStep, ...], wave: list[int], hops: dict[int, Hop], evidence: Evidence
+        self,
+        plan: tuple[PlanStep, ...],
+        wave: list[int],
+        found: dict[int, list[Carried]],
+        evidence: Evidence,
     ) -> None:
         """Search and ask all sub-questions of a wave at once; equal ones are searched once."""
-        answers = {i: hop.answer for i, hop in hops.items()}
-        filled = {i: plan[i].filled(answers) for i in wave}
-        fresh = [i for i in wave if not evidence.asked(filled[i])]
-        for i, found in zip(fresh, self.search([filled[i] for i in fresh]), strict=True):
-            needs = plan[i].needs
-            hops[i] = evidence.add(
+        limit = self.budget.candidates
+        ways = [way for i in wave for way in variants(i, plan[i], found, limit)]
+        first = {normal_query(way.query): way for way in reversed(ways)}
+        fresh = [
+            w for w in ways if first[normal_query(w.query)] is w and not evidence.asked(w.query)
+        ]
+        hops = [
+            evidence.add(
                 role="planner",
-                query=plan[i].text,
-                refined=filled[i],
-                passages=found,
-                parent=hops[needs[-1]].id if needs and needs[-1] in hops else None,
+                query=plan[way.step].text,
+                refined=way.query,
+                passages=passages,
+                parent=way.parent,
             )
-        inputs = [{"context": self.context(hops[i].passages), "question": filled[i]} for i in fresh]
-        for i, reply in zip(fresh, self.ask_each(self.resolver, inputs), strict=True):
-            hops[i] = evidence.update(hops[i], **outcome(reply))
+            for way, passages in zip(fresh, self.search([w.query for w in fresh]), strict=True)
+        ]
+        inputs = [{"context": self.context(h.passages), "question": h.refined} for h in hops]
+        for hop, fields in zip(hops, self.read(inputs), strict=True):
+            evidence.update(hop, **fields)
+        asked = {normal_query(hop.refined): hop for hop in evidence.hops}
+        for i in wave:
+            ends = [(way, asked[normal_query(way.query)]) for way in ways if way.step == i]
+            found[i] = carry(
+                i,
+                [
+                    (way, hop.id, [hop.answer, *hop.candidates] if hop.answer else [])
+                    for way, hop in ends
+                ],
+            )
+
+    def read(self, inputs: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
+        """What the resolver finds for each (context, question), as a hop's fields."""
+        limit = self.budget.candidates
+        if limit == 1:
+            return [outcome(reply) for reply in self.ask_each(self.resolver, inputs)]
+        replies = self.ask_each(self.lister, [{**given, "limit": limit} for given in inputs])
+        return [outcomes(reply, limit) for reply in replies]
 
     def synthesize(self, question: str, evidence: Evidence) -> str | None:
         facts = evidence.facts()
         resolved = [h for h in evidence.hops if h.answer is not None]
         if not facts:
             return self.write(question, evidence)
-        if len(evidence.hops) == 1 and resolved:
+        if len(evidence.hops) == 1 and not resolved[0].candidates:
             return resolved[0].answer
         inputs: dict[str, object] = {"facts": facts, "question": question}
         if "context" in self.synthesizer.signature.input_fields:
@@ -137,3 +175,20 @@ def outcome(reply: dspy.Prediction) -> dict[str, object]:
     error = reply.get("error")
     status = "error" if error else "resolved" if answer else "unresolved"
     return {"answer": answer or None, "status": status, "error": error}
+
+
+def outcomes(reply: dspy.Prediction, limit: int) -> dict[str, object]:
+    """What a reply with several answers makes of its hop: the best ``limit`` of them, each once."""
+    answers: dict[str, str] = {}
+    for text in reply.answers or ():
+        answer = " ".join(str(text).split())
+        if not is_null(answer):
+            answers.setdefault(normal_query(answer), answer)
+    best = [*answers.values()][:limit]
+    error = reply.get("error")
+    return {
+        "answer": best[0] if best else None,
+        "candidates": tuple(best[1:]),
+        "status": "error" if error else "resolved" if best else "unresolved",
+        "error": error,
+    }

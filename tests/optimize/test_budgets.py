@@ -39,7 +39,7 @@ def tune(chains: Benchmark, words: Any, folder: Path, **more: Any) -> Any:
                 "storage": folder / "study.log",
                 "study_name": "s",
                 "answer_rule": "hotpotqa",
-                "freeze": ("think.planner", "think.resolver", "think.synthesizer"),
+                "freeze": ("candidates", "think.planner", "think.resolver", "think.synthesizer"),
                 **more,
             },
         )
@@ -56,7 +56,13 @@ def test_three_hop_chains_make_the_search_allow_three_sub_questions(
 
 
 def test_a_repeated_point_is_not_asked_again(chains: Benchmark, words: Any, tmp_path: Path) -> None:
-    frozen = ("passages", "think.planner", "think.resolver", "think.synthesizer")
+    frozen = (
+        "passages",
+        "candidates",
+        "think.planner",
+        "think.resolver",
+        "think.synthesizer",
+    )
     choice = tune(chains, words, tmp_path, trials=40, freeze=frozen, prune=False)
     points = [r.point["sub_queries"] for r in choice.rows if not r.repeated]
     assert choice.exhausted
@@ -87,7 +93,7 @@ def test_a_trial_of_a_dead_process_is_tried_once_more(
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     program = build("decompose", type(words)(chains.corpus))
-    knobs = space(program, ("think.planner", "think.resolver", "think.synthesizer"))
+    knobs = space(program, ("candidates", "think.planner", "think.resolver", "think.synthesizer"))
     study = open_study(tmp_path / "study.log", "s", 0)
     lost = study.ask(_distributions(knobs))
     lost.set_user_attr("lease", [dead.pid, socket.gethostname(), time.time()])

@@ -64,7 +64,7 @@ def test_candidates_left_by_optimizers_are_stripped(words: Any) -> None:
 
 def test_predictors_have_plain_names(words: Any) -> None:
     names = set(own_predictors(build("decompose", words)))
-    assert names == {"final", "planner", "repairer", "resolver", "synthesizer"}
+    assert names == {"final", "lister", "planner", "repairer", "resolver", "synthesizer"}
 
 
 def test_with_budget_leaves_the_original_alone(words: Any) -> None:
