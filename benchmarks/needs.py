@@ -116,15 +116,27 @@ def _known_texts(hops: tuple[GoldHop, ...]) -> Mapping[tuple[str, int | None], N
 
 
 def _texts(hops: tuple[GoldHop, ...]) -> Iterator[tuple[str, int | None, Need]]:
-    """Most known answers first: a text that says nothing of unknown ones needs none of them."""
     ends = sinks(hops)
     for known in _subsets(len(hops)):
         for i in range(len(hops)):
-            yield worded(hops, i, known), None, Need((i,), known)
+            yield worded(hops, i, known), None, Need((i,), _told(hops, i, known))
             for dep in depends(hops, i):
-                yield worded(hops, i, known, just_found=dep), dep, Need((i,), known)
+                need = Need((i,), _told(hops, i, known, just_found=dep))
+                yield worded(hops, i, known, just_found=dep), dep, need
         for first in range(1, len(ends) - 1):
-            yield joined(hops, ends[first:], known), None, Need(ends[first:], known)
+            told = frozenset().union(*(_told(hops, end, known) for end in ends[first:]))
+            yield joined(hops, ends[first:], known), None, Need(ends[first:], told)
+
+
+def _told(
+    hops: Sequence[GoldHop], hop: int, known: Collection[int], just_found: int | None = None
+) -> frozenset[int]:
+    """Of ``known``, the hops whose answers a text gives: no more may be read off it."""
+    told: set[int] = set()
+    for dep in depends(hops, hop):
+        if dep != just_found:
+            told |= {dep} if dep in known else _told(hops, dep, known)
+    return frozenset(told)
 
 
 def _subsets(hops: int) -> Iterator[frozenset[int]]:

@@ -32,10 +32,10 @@ def read(asked: Asked) -> frozenset[int]:
 
 @answers(signatures.PlanCoverage)
 def _coverage(asked: Asked) -> dict[str, Any]:
-    """Each hop's sub-question, with earlier hops described and not answered."""
+    """Each hop's sub-question, with earlier hops described and not answered, and the question."""
     gold = chain_of(asked.gold)
     queries = [worded(gold.hops, i) for i in range(len(gold.hops))]
-    return {"sub_queries": queries[: int(asked.inputs["limit"])]}
+    return {"sub_queries": [*queries, gold.question][: int(asked.inputs["limit"])]}
 
 
 @answers(signatures.Sufficiency)

@@ -57,8 +57,9 @@ class PlanCoverage(dspy.Signature):  # type: ignore[misc]
     of the evidence: every person, work, place or event that is named, every link between them, and
     whatever the question compares or asks for at last. Make each search understandable by itself,
     with the names that the question gives; describe what is not yet known instead of pointing to
-    another search. Don't say the same in other words, and write no more searches than the limit;
-    fewer will do when they cover it all.
+    another search. Where there is room, the question as it stands is a good last search. Don't say
+    the same in other words, and write no more searches than the limit; fewer will do when they
+    cover it all.
     """
 
     question: str = dspy.InputField(desc="the question to gather evidence for")

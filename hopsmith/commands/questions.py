@@ -35,6 +35,9 @@ def ask(
     seed: opt.Seed = None,
     price: opt.Price = None,
     no_cache: opt.NoCache = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write the tree of hops to this HTML file.")
+    ] = None,
     json: opt.Json = False,
 ) -> None:
     """Ask one question and see its hops."""
@@ -57,6 +60,8 @@ def ask(
     )
     if not question.strip():
         raise HopsmithError('the question is empty: hopsmith ask "…" --index DIR')
+    if html is not None and not html.absolute().parent.is_dir():
+        raise HopsmithError(f"--html {html}: there is no folder {html.absolute().parent}")
     if pipeline is not None:
         from hopsmith.loading import load
 
@@ -74,7 +79,13 @@ def ask(
             check_question(here.lm, question)
             prediction = program(question=question)
     hops = hop_rows(prediction.evidence)
-    titles = {p.id: p.title for p in prediction.evidence.passages}
+    found = {p.id: p for p in prediction.evidence.passages}
+    titles = {p.id: p.title for p in found.values()}
+    if html is not None:
+        from hopsmith.tree_html import tree_html
+
+        page = tree_html(question, hops, found, prediction.answer, prediction.stop_reason)
+        html.write_text(page, encoding="utf-8")
     if json:
         print_json(
             {

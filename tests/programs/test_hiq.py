@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import dspy
@@ -14,7 +15,7 @@ from benchmarks import Benchmark
 from benchmarks.needs import joined, need_of
 from benchmarks.oracle import OracleAdapter
 from benchmarks.scripted import ScriptedAdapter, stand_in
-from programs import HopBudget, ProgramError, build, fingerprint
+from programs import HopBudget, ProgramError, build, fingerprint, methods
 from programs.trigger import as_note, cost_threshold, fit_threshold, stated
 from retrieval import Passage
 from signatures import Answer
@@ -470,6 +471,23 @@ def test_at_the_ceiling_each_part_of_the_loop_counts(chains: Benchmark, rare_wor
     assert ceiling("hiq_static", chains, retriever) > ceiling("hiq_independent", chains, retriever)
 
 
+def test_at_the_ceiling_no_answer_comes_without_its_evidence(
+    chains: Benchmark, rare_words: Any
+) -> None:
+    questions = list(chains.questions["dev"])
+    for name in ("hiq", "hiq_depth1", "hiq_static"):
+        for k in (1, 2):
+            budget = replace(methods()[name].default_budget(), passages=k)
+            program = build(name, rare_words(chains), budget)
+            adapter = OracleAdapter(questions)
+            with dspy.context(lm=stand_in("oracle/gold"), adapter=adapter, disable_history=True):
+                for question in questions:
+                    prediction = program(question=question.question)
+                    found = {p.id for p in prediction.evidence.passages}
+                    if prediction.answer is not None:
+                        assert set(question.supporting) <= found
+
+
 def test_the_oracle_knows_the_texts_that_it_writes(chains: Benchmark) -> None:
     for question in chains.questions["train"]:
         waiting = [question.question]
@@ -488,6 +506,7 @@ def test_the_oracle_knows_the_texts_that_it_writes(chains: Benchmark) -> None:
             known = need.known | set(prerequisite.targets)
             dependent = need_of(question, right, prerequisite.targets[0])
             assert dependent is not None
+            assert len(need.targets) > 1 or prerequisite.targets[0] not in dependent.known
             if len(need.targets) == 1:
                 waiting.append(joined(question.hops, dependent.targets, known))
             else:
