@@ -14,6 +14,9 @@ K1 = 1.5
 B = 0.75
 CHUNK = 8192
 """Texts tokenised at once: bounds the memory of a build."""
+WORDLESS = "wordless"
+"""Marks an index of texts without a word. An empty folder would not do: one that is being removed
+is empty for a moment, and a reader must not take it for an index."""
 
 
 def tokenise(texts: Sequence[str]) -> list[list[str]]:
@@ -44,6 +47,7 @@ def build_lexical(texts: Iterable[str], folder: Path) -> None:
             documents.append(array("i", ids))
     if not vocabulary:
         folder.mkdir(parents=True)
+        (folder / WORDLESS).touch()
         return
     model = bm25s.BM25(k1=K1, b=B)
     model.index((documents, vocabulary), show_progress=False)
@@ -51,13 +55,15 @@ def build_lexical(texts: Iterable[str], folder: Path) -> None:
 
 
 class Lexical:
-    """A saved BM25 index; ``numbers[i]`` is the passage number of its i-th text."""
+    """A saved BM25 index; ``numbers[i]`` is the passage number of its i-th text. Raises
+    ``FileNotFoundError`` when files of it are gone."""
 
     def __init__(self, folder: Path, numbers: Any) -> None:
         import bm25s
 
         self.numbers = numbers
-        self._model = bm25s.BM25.load(str(folder), mmap=True) if any(folder.iterdir()) else None
+        wordless = (folder / WORDLESS).is_file()
+        self._model = None if wordless else bm25s.BM25.load(str(folder), mmap=True)
 
     def top(self, tokens: Sequence[str], n: int) -> tuple[Any, Any]:
         """Numbers and scores of the ``n`` best passages with a score above zero, best first,
