@@ -8,14 +8,9 @@ hopeless trials (``optimize.sequential``; ``Trial.report`` does not exist for se
 
 from __future__ import annotations
 
-import ast
 import json
 import math
-import operator
-import os
 import random
-import socket
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,18 +19,15 @@ from typing import Any, Literal
 from benchmarks.question import Question
 from metrics.record import Record
 from optimize.answers import AnswerStore
-from optimize.errors import OptimizeError
-from optimize.evaluate import Evaluation, evaluate
+from optimize.evaluate import evaluate
+from optimize.formula import OBJECTIVES, Formula
 from optimize.knobs import Point, at_point, point_of, size, space
 from optimize.limits import LimitReached
 from optimize.sequential import Scored, hopeless, is_look
+from optimize.study import complete_state, lease, open_study, reap
 from programs import Knob, MultiHopProgram
 
 Prefer = Literal["cheap", "balanced", "best"]
-LEASE_SECONDS = 3600.0
-"""A running trial whose lease is older, or whose process here is gone, is given up and tried
-again."""
-OBJECTIVES = ("f1", "hop_recall", "lm_calls")
 Report = Callable[["TrialRow"], None]
 
 
@@ -99,7 +91,7 @@ def tune_budget(
     knobs = space(program, freeze)
     formula = Formula(objective) if objective else None
     study = open_study(storage, study_name, seed, formula is not None)
-    _reap(study)
+    reap(study)
     work = _Search(program, knobs, questions, store, seed, workers, answer_rule, formula, prune)
     if not study.get_trials(deepcopy=False) and knobs:
         study.enqueue_trial(_encoded(knobs, point_of(program, knobs)), skip_if_exists=True)
@@ -126,7 +118,7 @@ def tune_budget(
         if on_trial is not None:
             on_trial(row)
     rows = tuple(trial_rows(study, knobs))
-    return _choose(program, knobs, work, rows, prefer, formula, exhausted, stopped)
+    return _choose(program, knobs, _f1_by_trial(study), rows, prefer, formula, exhausted, stopped)
 
 
 class _Search:
@@ -158,7 +150,7 @@ class _Search:
         import optuna
 
         point = _decoded(self.knobs, trial.params)
-        trial.set_user_attr("lease", [os.getpid(), socket.gethostname(), time.time()])
+        trial.set_user_attr("lease", lease())
         before = self._stored(study, trial)
         if before is not None:
             values = before.user_attrs["means"]
@@ -217,13 +209,13 @@ class _Search:
 
     def _stored(self, study: Any, trial: Any) -> Any:
         key = _key(trial.params)
-        for other in study.get_trials(deepcopy=False, states=_complete()):
+        for other in study.get_trials(deepcopy=False, states=complete_state()):
             if _key(other.params) == key and "means" in other.user_attrs:
                 return other
         return None
 
     def _front(self, study: Any) -> list[tuple[int, dict[str, Scored]]]:
-        done = list(study.get_trials(deepcopy=False, states=_complete()))
+        done = list(study.get_trials(deepcopy=False, states=complete_state()))
         means = {t.number: t.user_attrs["means"] for t in done}
         keep = set(front_of(means))
         return [
@@ -231,16 +223,6 @@ class _Search:
             for t in done
             if t.number in keep
         ]
-
-    def result(self, point: Point) -> Evaluation:
-        """A point's rows, all of which the store holds."""
-        return evaluate(
-            at_point(self.program, self.knobs, point),
-            self.questions,
-            answer_rule=self.answer_rule,
-            store=self.store,
-            workers=self.workers,
-        )
 
 
 def scored(record: Record) -> Scored:
@@ -274,7 +256,7 @@ def front_of(means: Mapping[int, Mapping[str, float]]) -> list[int]:
 def _choose(
     program: MultiHopProgram,
     knobs: Mapping[str, Knob],
-    work: _Search,
+    f1: Mapping[int, Mapping[str, float]],
     rows: tuple[TrialRow, ...],
     prefer: Prefer,
     formula: Formula | None,
@@ -302,11 +284,9 @@ def _choose(
             exhausted, stopped,
         )  # fmt: skip
     width = {"balanced": 1.0, "cheap": 2.0}[prefer]
-    top = {r.id: scored(r).f1 for r in work.result(best.point).records}
     near = []
     for row in done:
-        own = {r.id: scored(r).f1 for r in work.result(row.point).records}
-        gap, error = paired(top, own)
+        gap, error = paired(f1[best.number], f1[row.number])
         if gap <= width * error:
             near.append((row.values["lm_calls"], -row.values["f1"], row.number, row, gap, error))
     _, _, _, pick, gap, error = min(near, key=lambda n: n[:3])
@@ -321,6 +301,14 @@ def _choose(
     )  # fmt: skip
 
 
+def _f1_by_trial(study: Any) -> dict[int, dict[str, float]]:
+    """F1 by question, as each finished trial stored it."""
+    return {
+        t.number: {q: s[0] for q, s in t.user_attrs["scores"].items()}
+        for t in study.get_trials(deepcopy=False, states=complete_state())
+    }
+
+
 def paired(a: Mapping[str, float], b: Mapping[str, float]) -> tuple[float, float]:
     """Mean of a − b over shared questions, and its standard error."""
     differences = [a[q] - b[q] for q in a if q in b]
@@ -330,63 +318,6 @@ def paired(a: Mapping[str, float], b: Mapping[str, float]) -> tuple[float, float
         return mean, 0.0
     variance = math.fsum((d - mean) ** 2 for d in differences) / (n - 1)
     return mean, math.sqrt(variance / n)
-
-
-def open_study(storage: str | Path, name: str, seed: int, single: bool = False) -> Any:
-    """Open or create a study. Two workers that create a fresh schema at once race: the loser
-    tries again."""
-    import optuna
-    from optuna.storages import JournalStorage, RDBStorage
-    from optuna.storages.journal import JournalFileBackend
-
-    sampler = optuna.samplers.TPESampler(seed=seed)
-    directions: Any = ["maximize"] if single else ["maximize", "maximize", "minimize"]
-    fault: Exception | None = None
-    for attempt in range(5):
-        try:
-            where: Any
-            if "://" in str(storage):
-                where = RDBStorage(str(storage), heartbeat_interval=60)
-            else:
-                Path(storage).parent.mkdir(parents=True, exist_ok=True)
-                where = JournalStorage(JournalFileBackend(str(storage)))
-            return optuna.create_study(
-                storage=where,
-                study_name=name,
-                directions=directions,
-                sampler=sampler,
-                load_if_exists=True,
-            )
-        except Exception as error:
-            fault = error
-            time.sleep(0.2 * (attempt + 1))
-    raise OptimizeError(f"the study's storage can't be opened ({fault}): check --storage")
-
-
-def _reap(study: Any) -> None:
-    """Give up trials whose process died, and put their points in line once more."""
-    import optuna
-
-    for trial in study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)):
-        lease = trial.user_attrs.get("lease")
-        if lease is None or not _alive(*lease):
-            study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
-            if not trial.user_attrs.get("again"):
-                study.enqueue_trial(trial.params, user_attrs={"again": True})
-
-
-def _alive(pid: int, host: str, since: float) -> bool:
-    if time.time() - since > LEASE_SECONDS:
-        return False
-    if host != socket.gethostname() or pid == os.getpid():
-        return host != socket.gethostname()
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def trial_rows(study: Any, knobs: Mapping[str, Knob]) -> list[TrialRow]:
@@ -412,12 +343,6 @@ def trial_rows(study: Any, knobs: Mapping[str, Knob]) -> list[TrialRow]:
     ]
 
 
-def _complete() -> tuple[Any, ...]:
-    import optuna
-
-    return (optuna.trial.TrialState.COMPLETE,)
-
-
 def _distributions(knobs: Mapping[str, Knob]) -> dict[str, Any]:
     """Each knob by the index of its value, which keeps the order of cost for the sampler."""
     from optuna.distributions import IntDistribution
@@ -435,42 +360,3 @@ def _decoded(knobs: Mapping[str, Knob], params: Mapping[str, int]) -> dict[str, 
 
 def _key(params: Mapping[str, Any]) -> str:
     return json.dumps(dict(params), sort_keys=True)
-
-
-class Formula:
-    """One objective from the three: names, numbers, + - * / and brackets only."""
-
-    _OPERATORS: Mapping[type, Callable[..., float]] = {
-        ast.Add: operator.add,
-        ast.Sub: operator.sub,
-        ast.Mult: operator.mul,
-        ast.Div: operator.truediv,
-        ast.USub: operator.neg,
-    }
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        try:
-            self._tree = ast.parse(text, mode="eval").body
-            self(dict.fromkeys(OBJECTIVES, 0.5))
-        except (SyntaxError, KeyError, TypeError, ZeroDivisionError) as fault:
-            raise OptimizeError(
-                f"objective {text!r} can't be read: use {', '.join(OBJECTIVES)}, numbers, + - * / "
-                'and brackets, such as "f1 + 0.5*hop_recall - 0.01*lm_calls"'
-            ) from fault
-
-    def __call__(self, values: Mapping[str, float]) -> float:
-        return self._value(self._tree, values)
-
-    def _value(self, node: ast.AST, values: Mapping[str, float]) -> float:
-        if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
-            return float(node.value)
-        if isinstance(node, ast.Name):
-            return values[node.id]
-        if isinstance(node, ast.BinOp):
-            return self._OPERATORS[type(node.op)](
-                self._value(node.left, values), self._value(node.right, values)
-            )
-        if isinstance(node, ast.UnaryOp):
-            return self._OPERATORS[type(node.op)](self._value(node.operand, values))
-        raise TypeError(type(node).__name__)

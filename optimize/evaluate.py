@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -123,9 +122,9 @@ def evaluate(
     store = store if store is not None else AnswerStore()
     rows: dict[int, PredictionRow] = {}
     spent = Account()
-    reused = 0
-    in_a_row = 0
-    lock = threading.Lock()
+    reused = in_a_row = 0
+    places = iter(range(len(questions)))
+    pending: set[Future[tuple[int, PredictionRow, bool]]] = set()
 
     def ask(place: int) -> tuple[int, PredictionRow, bool]:
         question = questions[place]
@@ -133,32 +132,27 @@ def evaluate(
             row, known = store.answered(question.id, mark, lambda: answer(program, question, mark))
         return place, row, known
 
-    pending: set[Future[tuple[int, PredictionRow, bool]]] = set()
-    places = iter(range(len(questions)))
+    def take(future: Future[tuple[int, PredictionRow, bool]]) -> PredictionRow:
+        nonlocal spent, reused, in_a_row
+        place, row, known = future.result()
+        rows[place] = row
+        reused += known
+        if not known:
+            spent += ledger_of(row).total
+        in_a_row = in_a_row + 1 if row.stop_reason == "error" and not known else 0
+        return row
+
     with ThreadPoolExecutor(max_workers=max(1, workers)) as pool:
-
-        def submit() -> bool:
-            place = next(places, None)
-            if place is None:
-                return False
-            pending.add(pool.submit(contextvars.copy_context().run, ask, place))
-            return True
-
         try:
-            for _ in range(max(1, workers)):
-                submit()
-            while pending:
+            while True:
+                while len(pending) < max(1, workers) and (place := next(places, None)) is not None:
+                    pending.add(pool.submit(contextvars.copy_context().run, ask, place))
+                if not pending:
+                    break
                 done, _ = wait(pending, return_when=FIRST_COMPLETED)
                 pending -= done
                 for future in done:
-                    place, row, known = future.result()
-                    with lock:
-                        rows[place] = row
-                        reused += known
-                        if not known:
-                            spent += ledger_of(row).total
-                        failed = row.stop_reason == "error" and not known
-                        in_a_row = in_a_row + 1 if failed else 0
+                    row = take(future)
                     if in_a_row >= FAILURES_IN_A_ROW:
                         raise TooManyFailures(
                             f"{in_a_row} questions in a row failed, the last with: {row.error}. "
@@ -168,22 +162,12 @@ def evaluate(
                         progress(len(rows), len(questions), row)
                 if stop is not None and stop(_records(questions, rows, answer_rule)):
                     break
-                while len(pending) < max(1, workers) and submit():
-                    pass
-        except BaseException:
-            for future in pending:
-                future.cancel()
-            raise
         finally:
             for future in pending:
                 future.cancel()
     for future in pending:
-        if future.done() and not future.cancelled() and future.exception() is None:
-            place, row, known = future.result()
-            rows[place] = row
-            reused += known
-            if not known:
-                spent += ledger_of(row).total
+        if not future.cancelled() and future.exception() is None:
+            take(future)
     records = _records(questions, rows, answer_rule)
     return Evaluation(
         fingerprint=mark,

@@ -14,21 +14,27 @@ class LimitedLedger(Ledger):
     """A ledger (``dspy.context(hopsmith_ledger=…)``) that every LM call is written to and that
     raises ``LimitReached`` once a limit is reached. Calls that a cache answered cost nothing and
     don't count against the limits. The call that reaches the limit is kept; calls under way at
-    that moment may still end."""
+    that moment may still end.
+
+    ``kept_calls`` and ``kept_cost`` are a share of the limits that is kept back for later: while
+    they are set, the limits are lower by them."""
 
     def __init__(self, max_calls: int | None = None, max_cost: float | None = None) -> None:
         super().__init__()
         self.max_calls = max_calls
         self.max_cost = max_cost
+        self.kept_calls = 0
+        self.kept_cost = 0.0
 
     @property
     def reached(self) -> str | None:
         """Which limit is reached, in words; None while there is room."""
         total = self.total
         asked = total.lm_calls - total.cached_calls
-        if self.max_calls is not None and asked >= self.max_calls:
+        if self.max_calls is not None and asked >= self.max_calls - self.kept_calls:
             return f"--max-calls {self.max_calls}"
-        if self.max_cost is not None and (total.cost or 0.0) >= self.max_cost:
+        room = None if self.max_cost is None else self.max_cost - self.kept_cost
+        if room is not None and (total.cost or 0.0) >= room:
             return f"--max-cost {self.max_cost}"
         return None
 

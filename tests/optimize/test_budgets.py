@@ -12,10 +12,12 @@ from benchmarks import Benchmark, synthetic
 from benchmarks.oracle import OracleAdapter
 from benchmarks.scripted import stand_in
 from optimize.answers import AnswerStore
-from optimize.budgets import Formula, front_of, open_study, paired, tune_budget
+from optimize.budgets import front_of, paired, tune_budget
 from optimize.errors import OptimizeError
+from optimize.formula import Formula
 from optimize.knobs import at_point, point_of, size, space
 from optimize.sequential import Scored, hopeless
+from optimize.study import open_study
 from programs import HopBudget, build
 
 
