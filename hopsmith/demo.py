@@ -63,12 +63,12 @@ def main(folder: Path = Path("demo")) -> None:
     )
     export = str(Path(out) / "export")
     demo.run("ask the export", "the tuned pipeline, as exported", *ask, "--pipeline", export)
-    told = json.loads((Path(out) / "compiled.json").read_text())
+    told = json.loads((Path(out) / "compiled.json").read_text())["final"]
     print(
         f"\n── the end, after {(time.monotonic() - demo.started) / 60:.1f} min\n"
         f"   F1 on {told['n']} test questions: {told['baseline']['f1']:.2f} before, "
-        f"{told['final']['f1']:.2f} after. So few questions prove nothing: the difference's 95 % "
-        f"interval is [{told['difference']['f1']['low']:+.2f}, "
+        f"{told['compiled']['f1']:.2f} after. So few questions prove nothing: the difference's "
+        f"95 % interval is [{told['difference']['f1']['low']:+.2f}, "
         f"{told['difference']['f1']['high']:+.2f}].\n"
         f"   The pipeline: {export}/card.md\n"
         f"   Its runs, prompts and plots: .venv/bin/mlflow ui --backend-store-uri "

@@ -33,7 +33,7 @@ class Pipeline:
         self.file = file
         self.program = program
         self.context = dict(context)
-        """Keys for ``dspy.context``: LM, adapter, role LMs, price, deadline."""
+        """Keys for ``dspy.context``: LM, adapter, role LMs, price, deadline, width."""
 
     @property
     def fingerprint(self) -> str:
@@ -64,6 +64,7 @@ def load(
     lm: str | dspy.LM | Settings | None = None,
     *,
     engine: str | None = None,
+    checkpoint: str | None = None,
     force: bool = False,
     retriever: Retriever | None = None,
     adapter: Any = None,
@@ -80,16 +81,22 @@ def load(
         where = index or os.environ.get("HOPSMITH_INDEX")
         if not where:
             raise HopsmithError("no index: give index=… (--index DIR) or set HOPSMITH_INDEX")
-        retriever = open_index(where, engine=engine or file.retriever.get("engine"))
-    check_retriever(file, retriever, force)
-    program = build_part(file.program, retriever)
-    program.load_state(file.state)
-    return Pipeline(file, program, _context(file, lm, adapter))
+        engine = engine or file.retriever.get("engine")
+        retriever = open_index(where, engine=engine, checkpoint=checkpoint)
+    return Pipeline(file, _program(file, retriever, force), _context(file, lm, adapter))
 
 
 def program_of(path: Path | str, retriever: Retriever, force: bool = False) -> MultiHopProgram:
     """The program of an export over a retriever, without its LM."""
-    file = PipelineFile.read(Path(path))
+    return _program(PipelineFile.read(Path(path)), retriever, force)
+
+
+def measured_settings(path: Path | str, settings: Settings) -> Settings:
+    """Settings that ask an export as it was measured, where they don't say otherwise."""
+    return _measured(PipelineFile.read(Path(path)), settings)
+
+
+def _program(file: PipelineFile, retriever: Retriever, force: bool) -> MultiHopProgram:
     check_retriever(file, retriever, force)
     program = build_part(file.program, retriever)
     program.load_state(file.state)
@@ -107,7 +114,7 @@ def check_retriever(file: PipelineFile, retriever: Retriever, force: bool = Fals
     if differs and not force:
         raise ExportError(
             f"the index does not fit this pipeline ({'; '.join(differs)}): index the corpus as it "
-            "was measured, or load with --force"
+            "was measured, or force it (force=True, --force)"
         )
     for line in differs:
         warnings.warn(f"the index differs from the one measured: {line}", stacklevel=3)
@@ -123,39 +130,29 @@ def check_retriever(file: PipelineFile, retriever: Retriever, force: bool = Fals
 def _context(
     file: PipelineFile, lm: str | dspy.LM | Settings | None, adapter: Any
 ) -> dict[str, Any]:
-    measured = file.lms.get("default") or {}
     if isinstance(lm, dspy.BaseLM):
-        given = {
-            "lm": lm,
-            "adapter": adapter or dspy.JSONAdapter(use_native_function_calling=False),
-        }
-        return {**given, "disable_history": True, ROLE_LMS: {}}
-    settings = lm if isinstance(lm, Settings) else _settings(lm, measured, file.adapter)
+        adapter = adapter or dspy.JSONAdapter(use_native_function_calling=False)
+        return {"lm": lm, "adapter": adapter, "disable_history": True, ROLE_LMS: {}}
+    given = lm if isinstance(lm, Settings) else load_settings(lm=lm)
+    settings = _measured(file, given)
+    context = {"lm": make_lm(settings), "disable_history": True, **asking(settings)}
     configure_cache(None, on=settings.lm_cache)
-    roles = {
-        role: make_lm(settings, _asked_for(known))
-        for role, known in file.lms.items()
-        if role != "default" and known
-    }
-    return {
-        "lm": make_lm(settings),
-        "adapter": adapter or make_adapter(settings),
-        "disable_history": True,
-        **asking(settings),
-        ROLE_LMS: roles,
-    }
+    return {**context, "adapter": adapter or make_adapter(settings)}
 
 
-def _settings(
-    name: str | None, measured: Mapping[str, Any], adapter: Mapping[str, Any]
-) -> Settings:
-    """Settings that ask as was measured, where neither argument nor environment says otherwise."""
-    given: dict[str, Any] = {"lm": name or os.environ.get("HOPSMITH_LM") or _asked_for(measured)}
-    for key in ("temperature", "max_tokens", "reasoning_effort"):
-        if measured.get(key) is not None:
-            given[key] = measured[key]
-    given["adapter"] = "chat" if adapter.get("class") == "ChatAdapter" else "json"
-    return load_settings(**given)
+def _measured(file: PipelineFile, settings: Settings) -> Settings:
+    """What flags, environment and file leave open is as it was measured, LMs by role included."""
+    default = file.lms.get("default") or {}
+    measured: dict[str, Any] = {
+        "lm": _asked_for(default),
+        "adapter": "chat" if file.adapter.get("class") == "ChatAdapter" else "json",
+    }
+    for name in ("temperature", "max_tokens", "reasoning_effort"):
+        if default.get(name) is not None:
+            measured[name] = default[name]
+    left = {k: v for k, v in measured.items() if k not in settings.model_fields_set}
+    roles = {role: _asked_for(lm) for role, lm in file.lms.items() if role != "default" and lm}
+    return settings.model_copy(update={**left, "role_lm": {**roles, **settings.role_lm}})
 
 
 def _asked_for(measured: Mapping[str, Any]) -> str:

@@ -48,11 +48,10 @@ def session(
     ``questions`` are what the oracle knows; ``cache`` is where LM answers are kept instead of the
     cache folder. Raises ``HopsmithError``.
     """
-    configure_cache(cache, on=settings.lm_cache)
     ceiling = settings.lm == ORACLE
     if ceiling and not questions:
         raise HopsmithError(
-            "--lm oracle answers a benchmark's questions only: use it with eval, compare or compile"
+            "--lm oracle answers a benchmark's questions only: use it with eval or compile"
         )
     lm = make_lm(settings)
     adapter: Any = (
@@ -60,11 +59,13 @@ def session(
         if ceiling
         else make_adapter(settings)
     )
+    context = asking(settings)
+    configure_cache(cache, on=settings.lm_cache)
     with dspy.context(
         lm=lm,
         adapter=adapter,
         disable_history=True,
-        **asking(settings),
+        **context,
     ):
         yield Session(settings, lm, adapter, ceiling)
 
@@ -105,11 +106,14 @@ def say_faults(benchmark: Benchmark) -> None:
 
 
 def retriever_for(
-    index: Path | None, benchmark: Benchmark | None = None, engine: str | None = None
+    index: Path | None,
+    benchmark: Benchmark | None = None,
+    engine: str | None = None,
+    checkpoint: str | None = None,
 ) -> Retriever:
     """The index given, else the benchmark's own corpus, indexed once into the cache folder."""
     if index is not None:
-        return open_index(index, engine=engine)
+        return open_index(index, engine=engine, checkpoint=checkpoint)
     if benchmark is None or not len(benchmark.corpus):
         raise HopsmithError("no index: give --index DIR (hopsmith index CORPUS --out DIR makes it)")
     return open_index(cached_index(benchmark), engine=engine)

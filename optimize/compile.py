@@ -1,13 +1,16 @@
 """Compile: the recipe of stages over train and dev, tracked, resumable, and exported at the end.
 
 baseline → budget → prompts → final. Each stage is a nested MLflow run. All answers go through one
-store in the compile's folder, so that a killed compile pays for nothing twice.
+store in the compile's folder, so that a killed compile pays for nothing twice. Under a limit, what
+the final table takes by the baseline's measure is kept back from the search, and the best pipeline
+so far is exported.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,13 +18,13 @@ from typing import Any
 import dspy
 
 from benchmarks import Benchmark, Question, questions_hash
-from metrics.significance import Difference, paired
 from optimize import figures
 from optimize.answers import AnswerStore
 from optimize.budgets import BudgetChoice, Prefer, TrialRow, tune_budget
 from optimize.errors import OptimizeError
 from optimize.evaluate import Evaluation, evaluate
 from optimize.export import export
+from optimize.final import FinalTable, rows_text
 from optimize.limits import LimitedLedger, LimitReached
 from optimize.objective import Objective
 from optimize.prompt_text import prompt_diff, prompt_text
@@ -34,9 +37,9 @@ from programs.fingerprint import digest
 from programs.ledger import LEDGER
 
 STAGES = ("baseline", "budget", "prompts", "final")
-HEADLINE = ("em", "f1", "support_recall@5", "all_support@5", "hop_recall", "lm_calls")
-TABLE = (*HEADLINE, "prompt_tokens", "completion_tokens", "retrievals", "passages_read", "errors")
-COMPARED = ("em", "f1", "hop_recall", "lm_calls")
+
+SPARE = 1.2
+"""A compiled pipeline may take this much more than the baseline did, in what is kept back."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +63,12 @@ class Estimate:
     """What a compile will take at most, from the baseline's mean question."""
 
     questions: int
-    lm_calls: float
-    seconds: float
-    cost: float | None
+    """In all that is to come."""
+    table: int
+    """Of these, questions of the final table."""
+    calls_each: float
+    seconds_each: float
+    cost_each: float | None
 
 
 @dataclass(frozen=True)
@@ -70,12 +76,8 @@ class Compiled:
     """What came of it."""
 
     program: MultiHopProgram
-    baseline: Mapping[str, float | None]
-    """On the split of the final table."""
-    final: Mapping[str, float | None]
-    difference: Mapping[str, Difference]
-    split: str
-    n: int
+    final: FinalTable | None
+    """None when a limit was reached before it was done."""
     budget: BudgetChoice | None
     prompts: PromptChoice | None
     export: Path
@@ -118,6 +120,17 @@ class _Work:
 
     def questions(self, split: str) -> Sequence[Question]:
         return self.benchmark.questions.get(split, ())
+
+    @property
+    def final_split(self) -> str:
+        """``test``, or ``dev`` where there is none."""
+        return "test" if self.questions("test") else "dev"
+
+    def keep_back(self, estimate: Estimate) -> None:
+        """Lower the search's limits by what the final table will take."""
+        questions = SPARE * estimate.table
+        self.ledger.kept_calls = math.ceil(questions * estimate.calls_each)
+        self.ledger.kept_cost = questions * (estimate.cost_each or 0.0)
 
     def evaluated(self, stage: str, split: str, program: MultiHopProgram, label: str) -> Evaluation:
         """A program on a split, as a run folder of its own."""
@@ -162,7 +175,6 @@ def compile_program(
     narrator: Narrator | None = None,
     ceiling: bool = False,
     teacher_lm: dspy.LM | None = None,
-    on_runs: Callable[[Mapping[str, str]], None] | None = None,
 ) -> Compiled:
     """Run the recipe with the LM and adapter of ``dspy.settings``.
 
@@ -172,10 +184,7 @@ def compile_program(
     """
     recipe = recipe or Recipe()
     narrator = narrator or Narrator()
-    for split in ("train", "dev"):
-        if not benchmark.questions.get(split):
-            raise OptimizeError(f"compile needs {split} questions: give --{split} FILE")
-    _no_overlap(benchmark)
+    check_splits(benchmark)
     key = _key(program, benchmark, recipe)
     _claim(folder, key)
     work = _Work(
@@ -205,9 +214,17 @@ def _stages(work: _Work, run: TrackedRun, key: str, teacher_lm: dspy.LM | None) 
 
     narrator.stage("baseline", f"{program.info.name} as it is, on {len(dev)} dev questions")
     with work.tracker.run(f"{key}-baseline", "baseline", run) as stage:
-        result = work.evaluated("baseline", "dev", program, "baseline")
+        try:
+            result = work.evaluated("baseline", "dev", program, "baseline")
+        except LimitReached as limit:
+            raise OptimizeError(
+                f"{limit} is reached before the baseline is measured: allow more (what was "
+                "answered is kept)"
+            ) from None
         _log_evaluation(stage, result, program)
-    narrator.estimate(_estimate(work, result))
+    estimate = _estimate(work, result)
+    narrator.estimate(estimate)
+    work.keep_back(estimate)
 
     try:
         if recipe.trials > 0:
@@ -229,21 +246,22 @@ def _stages(work: _Work, run: TrackedRun, key: str, teacher_lm: dspy.LM | None) 
     stopped = stopped or work.ledger.reached
     if stopped:
         narrator.say(f"{stopped} is reached: going on with the best pipeline so far")
-    work.ledger.max_calls = work.ledger.max_cost = None
+    work.ledger.kept_calls, work.ledger.kept_cost = 0, 0.0
 
-    split = "test" if work.questions("test") else "dev"
-    narrator.stage(
-        "final", f"baseline and compiled on {len(work.questions(split))} {split} questions"
-    )
+    final: FinalTable | None = None
+    n = len(work.questions(work.final_split))
+    narrator.stage("final", f"baseline and compiled on {n} {work.final_split} questions")
     with work.tracker.run(f"{key}-final", "final", run) as stage:
-        before = work.evaluated("final", split, work.program, "baseline")
-        after = work.evaluated("final", split, program, "compiled")
-        difference = compared(before, after, recipe.seed)
-        scores = _scores(work, split, before, after, difference)
-        _log_final(stage, before, after, difference, split)
-    target = export(program, work.folder / "export", scores=scores, about=_about(work, split))
-    run.metrics({f"final.{n}": v for n, v in _headline(after).items()})
-    run.metrics({f"baseline.{n}": v for n, v in _headline(before).items()})
+        try:
+            final = _final(work, stage, program)
+        except LimitReached as limit:
+            stopped = str(limit)
+            narrator.say(f"{stopped} is reached: exported without a final table")
+    scores = {} if final is None else {final.split: final.to_json()}
+    target = export(program, work.folder / "export", scores=scores, about=_about(work))
+    if final is not None:
+        run.metrics({f"final.{n}": v for n, v in final.compiled.items()})
+        run.metrics({f"baseline.{n}": v for n, v in final.baseline.items()})
     run.text("prompts/before.md", prompt_text(work.program))
     run.text("prompts/after.md", prompt_text(program))
     run.text("prompts/diff.txt", prompt_diff(work.program, program))
@@ -252,11 +270,7 @@ def _stages(work: _Work, run: TrackedRun, key: str, teacher_lm: dspy.LM | None) 
     write_json(
         work.folder / "compiled.json",
         {
-            "baseline": _headline(before),
-            "final": _headline(after),
-            "difference": {n: asdict(d) for n, d in difference.items()},
-            "split": split,
-            "n": len(after.rows),
+            "final": final and {"split": final.split, **final.to_json()},
             "budget": program.budget.to_json(),
             "fingerprint": fingerprint(program),
             "stopped": stopped,
@@ -264,11 +278,7 @@ def _stages(work: _Work, run: TrackedRun, key: str, teacher_lm: dspy.LM | None) 
     )
     return Compiled(
         program,
-        _headline(before),
-        _headline(after),
-        difference,
-        split,
-        len(after.rows),
+        final,
         budget,
         prompts,
         target,
@@ -277,6 +287,24 @@ def _stages(work: _Work, run: TrackedRun, key: str, teacher_lm: dspy.LM | None) 
         work.ledger.total,
         stopped,
     )
+
+
+def _final(work: _Work, stage: TrackedRun, program: MultiHopProgram) -> FinalTable:
+    split = work.final_split
+    before = work.evaluated("final", split, work.program, "baseline")
+    after = work.evaluated("final", split, program, "compiled")
+    table = FinalTable.of(
+        split,
+        work.questions(split),
+        before,
+        after,
+        ceiling=work.ceiling,
+        seed=work.recipe.seed,
+    )
+    table.log(stage)
+    stage.text("baseline.jsonl", rows_text(before))
+    stage.text("compiled.jsonl", rows_text(after))
+    return table
 
 
 def _budget(work: _Work, stage: TrackedRun, program: MultiHopProgram, key: str) -> BudgetChoice:
@@ -364,67 +392,35 @@ def _prompts(
     return choice
 
 
-def compared(before: Evaluation, after: Evaluation, seed: int) -> dict[str, Difference]:
-    """Paired bootstrap by question of each compared metric, on questions that both have."""
-    return {name: paired(before.scores(name), after.scores(name), seed=seed) for name in COMPARED}
-
-
 def _estimate(work: _Work, result: Evaluation) -> Estimate:
+    """From the baseline's mean question."""
     n = max(1, len(result.rows))
     recipe = work.recipe
-    calls = result.values().get("lm_calls") or 0.0
-    seconds = sum(r.seconds for r in result.rows) / n / max(1, recipe.workers)
     candidates = recipe.prompts.candidates if recipe.optimizer != "none" else 0
     dev, train = len(work.questions("dev")), len(work.questions("train"))
+    table = 2 * len(work.questions(work.final_split))
     questions = recipe.trials * dev + candidates * (dev + min(train, 4 * recipe.prompts.max_demos))
-    questions += 2 * len(work.questions("test") or work.questions("dev"))
-    cost = result.values().get("cost")
+    values = result.values()
+    seconds = sum(r.seconds for r in result.rows) / n / max(1, recipe.workers)
     return Estimate(
-        questions,
-        questions * calls,
-        questions * seconds,
-        None if cost is None else cost * questions,
+        questions + table, table, values.get("lm_calls") or 0.0, seconds, values.get("cost")
     )
 
 
-def _headline(result: Evaluation) -> dict[str, float | None]:
-    values = result.values()
-    return {name: values.get(name) for name in TABLE}
-
-
-def _scores(
-    work: _Work,
-    split: str,
-    before: Evaluation,
-    after: Evaluation,
-    difference: Mapping[str, Difference],
-) -> dict[str, Any]:
-    return {
-        split: {
-            "n": len(after.rows),
-            "questions_hash": questions_hash(work.questions(split)),
-            "ceiling": work.ceiling,
-            "baseline": _headline(before),
-            "compiled": _headline(after),
-            "difference": {n: asdict(d) for n, d in difference.items()},
-        }
-    }
-
-
-def _about(work: _Work, split: str) -> dict[str, Any]:
+def _about(work: _Work) -> dict[str, Any]:
     recipe = work.recipe
     splits = ", ".join(f"{len(q)} {s}" for s, q in work.benchmark.questions.items())
     about = {
         "benchmark": f"{work.benchmark.name} ({splits} questions)",
         "recipe": f"{recipe.trials} budget trials, prompts by {recipe.optimizer}, "
         f"seed {recipe.seed}",
-        "scores above": f"on {split}",
+        "scores above": f"on {work.final_split}",
     }
     total = work.ledger.total
     about["spent"] = (
         f"{total.lm_calls} LM calls, {total.prompt_tokens + total.completion_tokens} tokens"
     )
-    if split == "dev":
+    if work.final_split == "dev":
         about["warning"] = "there was no test split: these scores are of the questions tuned on"
     return about
 
@@ -451,30 +447,16 @@ def _log_start(run: TrackedRun, work: _Work) -> None:
 def _log_evaluation(stage: TrackedRun, result: Evaluation, program: MultiHopProgram) -> None:
     stage.params({"fingerprint": result.fingerprint, "budget": program.budget.to_json()})
     stage.metrics(result.values())
-    stage.text("predictions.jsonl", "".join(r.model_dump_json() + "\n" for r in result.rows))
+    stage.text("predictions.jsonl", rows_text(result))
     stage.text("prompts.md", prompt_text(program))
 
 
-def _log_final(
-    stage: TrackedRun,
-    before: Evaluation,
-    after: Evaluation,
-    difference: Mapping[str, Difference],
-    split: str,
-) -> None:
-    stage.params({"split": split, "n": len(after.rows)})
-    stage.metrics({f"compiled.{n}": v for n, v in _headline(after).items()})
-    stage.metrics({f"baseline.{n}": v for n, v in _headline(before).items()})
-    for name, gap in difference.items():
-        stage.metrics({f"difference.{name}": gap.difference, f"difference.{name}.low": gap.low})
-        stage.metrics({f"difference.{name}.high": gap.high, f"difference.{name}.p": gap.p})
-    for label, result in (("baseline", before), ("compiled", after)):
-        rows = "".join(r.model_dump_json() + "\n" for r in result.rows)
-        stage.text(f"{label}.jsonl", rows)
-
-
-def _no_overlap(benchmark: Benchmark) -> None:
-    """Nothing that tunes may see a test question."""
+def check_splits(benchmark: Benchmark) -> None:
+    """Raise ``OptimizeError`` when train or dev is missing, or a question is in two splits: nothing
+    that tunes may see a test question."""
+    for split in ("train", "dev"):
+        if not benchmark.questions.get(split):
+            raise OptimizeError(f"compile needs {split} questions: give --{split} FILE")
     seen: dict[str, str] = {}
     for split, questions in benchmark.questions.items():
         for question in questions:

@@ -64,6 +64,7 @@ def index(
 def add(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="An index folder.")],
     corpus: Annotated[str, typer.Argument(help="What to add: JSONL or a folder.")],
+    checkpoint: opt.Checkpoint = None,
     json: opt.Json = False,
 ) -> None:
     """Add passages to an index without rebuilding it."""
@@ -72,7 +73,7 @@ def add(
 
     passages, total = _corpus(corpus, 0)
     with passages_bar(total) as progress:
-        report = add_passages(folder, passages, progress=progress)
+        report = add_passages(folder, passages, checkpoint=checkpoint, progress=progress)
     _say_report(report, f"added {report.changed:,} passages", json)
 
 
@@ -93,6 +94,7 @@ def search(
     file: Annotated[Path | None, typer.Option("--queries", help="A file, a query a line.")] = None,
     index: opt.Index = None,
     engine: opt.Engine = None,
+    checkpoint: opt.Checkpoint = None,
     k: Annotated[int, typer.Option("--k", help="Passages per query.")] = 5,
     json: opt.Json = False,
 ) -> None:
@@ -108,7 +110,7 @@ def search(
     if not asked:
         raise HopsmithError('no query: hopsmith search "query" --index DIR')
     settings = opt.settings_flags(index=index)
-    results = retriever_for(settings.index, engine=engine).search(asked, k)
+    results = retriever_for(settings.index, engine=engine, checkpoint=checkpoint).search(asked, k)
     if json:
         print_json(
             {

@@ -32,6 +32,16 @@ Index = Annotated[Path | None, typer.Option("--index", help="An index folder.")]
 Engine = Annotated[
     str | None, typer.Option("--engine", help="Search it with another engine: exact, two-stage, …")
 ]
+Checkpoint = Annotated[
+    str | None,
+    typer.Option("--checkpoint", help="Where the index's checkpoint lies, if not found by itself."),
+]
+Pipeline = Annotated[
+    Path | None, typer.Option("--pipeline", help="An exported pipeline instead of a method.")
+]
+Force = Annotated[
+    bool, typer.Option("--force", help="Take an index that differs from the one measured; say how.")
+]
 Method = Annotated[str, typer.Option("--method", help="See hopsmith methods.")]
 Budget = Annotated[
     str | None, typer.Option("--budget", help="passages=5,hops=3,think=planner+resolver")
@@ -42,7 +52,9 @@ Arg = Annotated[
 Bench = Annotated[
     str | None,
     typer.Option(
-        "--benchmark", help="synthetic[:questions[,passages]], or own (the default with files)."
+        "--benchmark",
+        help="synthetic[:questions[,passages]], hotpotqa, musique, 2wikimultihopqa, morehopqa, "
+        "frames, multihop-rag, or own (the default with files).",
     ),
 ]
 Data = Annotated[Path | None, typer.Option("--data", help="A file of questions.")]
@@ -82,6 +94,18 @@ def settings_flags(
         oracle_noise=oracle_noise,
         index=index,
     )
+
+
+def alone(pipeline: Path | None, **flags: Any) -> None:
+    """Refuse flags that an exported pipeline has settled already."""
+    from hopsmith.errors import HopsmithError
+
+    given = [f"--{name}" for name, value in flags.items() if value]
+    if pipeline is not None and given:
+        raise HopsmithError(
+            f"{' and '.join(given)} can't change an exported pipeline: leave --pipeline or "
+            f"{'them' if len(given) > 1 else 'it'} out"
+        )
 
 
 def arguments(pairs: list[str] | None) -> dict[str, Any]:

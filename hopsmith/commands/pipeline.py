@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from hopsmith.commands import options as opt
-from optimize.compile import Estimate, Narrator
+from optimize.compile import Compiled, Estimate, Narrator
 from optimize.prompts import Candidate
 
 
@@ -33,6 +33,7 @@ def compile_(
     ] = None,
     index: opt.Index = None,
     engine: opt.Engine = None,
+    checkpoint: opt.Checkpoint = None,
     budget: opt.Budget = None,
     arg: opt.Arg = None,
     trials: Annotated[int, typer.Option("--trials", min=0, help="Budget trials.")] = 12,
@@ -84,14 +85,12 @@ def compile_(
 
     Killed, it goes on where it stopped when started again with the same arguments.
     """
-    from dataclasses import asdict
-
     from benchmarks import load as load_benchmark
     from hopsmith.errors import HopsmithError
     from hopsmith.lm import make_lm
     from hopsmith.session import retriever_for, say_faults, session
     from hopsmith.show import print_json
-    from optimize.compile import Recipe, compile_program
+    from optimize.compile import Recipe, check_splits, compile_program
     from optimize.prompts import OPTIMIZERS, PromptSettings
     from optimize.tracking import Tracker, local_uri
     from programs import HopBudget, build
@@ -118,14 +117,10 @@ def compile_(
     )
     say_faults(bench)
     bench = _limited(bench, limit, settings.seed)
-    retriever = retriever_for(settings.index, bench, engine)
-    cls = method_of(method)
-    program = build(
-        method,
-        retriever,
-        HopBudget.parse(budget or "", cls.default_budget()),
-        **opt.arguments(arg),
-    )
+    check_splits(bench)
+    bounds = HopBudget.parse(budget or "", method_of(method).default_budget())
+    retriever = retriever_for(settings.index, bench, engine, checkpoint)
+    program = build(method, retriever, bounds, **opt.arguments(arg))
     recipe = Recipe(
         trials=trials,
         optimizer=prompts,  # type: ignore[arg-type]
@@ -139,10 +134,11 @@ def compile_(
         max_cost=max_cost if max_cost is not None else settings.max_cost,
     )
     every = [q for questions in bench.questions.values() for q in questions]
-    tracker = Tracker(tracking_uri or local_uri(out), experiment, out / "spool")
-    narrator = Printer(len(every))
-    try:
-        with session(settings, every, cache=out / "cache") as here:
+    narrator = Printer()
+    with session(settings, every, cache=out / "cache") as here:
+        teacher = make_lm(settings, teacher_lm) if teacher_lm else None
+        tracker = Tracker(tracking_uri or local_uri(out), experiment, out / "spool")
+        try:
             done = compile_program(
                 program,
                 bench,
@@ -151,21 +147,22 @@ def compile_(
                 recipe=recipe,
                 narrator=narrator,
                 ceiling=here.ceiling,
-                teacher_lm=make_lm(settings, teacher_lm) if teacher_lm else None,
+                teacher_lm=teacher,
             )
-    finally:
-        narrator.end()
-        undelivered = tracker.close()
-        if undelivered:
-            print(undelivered, file=sys.stderr)
+        finally:
+            narrator.end()
+            undelivered = tracker.close()
+            if undelivered:
+                print(undelivered, file=sys.stderr)
+    final = done.final and done.final.to_json()
     if json:
         print_json(
             {
-                "baseline": done.baseline,
-                "final": done.final,
-                "difference": {name: asdict(gap) for name, gap in done.difference.items()},
-                "split": done.split,
-                "n": done.n,
+                "baseline": final and final["baseline"],
+                "final": final and final["compiled"],
+                "difference": final and final["difference"],
+                "split": done.final and done.final.split,
+                "n": final and final["n"],
                 "ceiling": here.ceiling,
                 "budget": done.program.budget.to_json(),
                 "export": str(done.export),
@@ -176,7 +173,7 @@ def compile_(
             }
         )
         return
-    _print(done, here.ceiling, tracking_uri or local_uri(out))
+    _print(done, tracking_uri or local_uri(out))
 
 
 def _limited(bench: Any, limit: int | None, seed: int) -> Any:
@@ -189,22 +186,22 @@ def _limited(bench: Any, limit: int | None, seed: int) -> Any:
     return replace(bench, questions={s: subset(q, limit, seed) for s, q in bench.questions.items()})
 
 
-def _print(done: Any, ceiling: bool, uri: str) -> None:
+def _print(done: Compiled, uri: str) -> None:
     from rich.table import Table
 
     from hopsmith.show import number, out
 
-    table = Table(
-        title=f"{done.split}, n={done.n}" + (", ceiling (oracle)" if ceiling else ""),
-        title_justify="left",
-    )
-    for column in ("metric", "baseline", "compiled", "difference, 95 % interval"):
-        table.add_column(column, justify="left" if column == "metric" else "right")
-    for name, value in done.final.items():
-        gap = done.difference.get(name)
-        cell = f"{gap.difference:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]" if gap else ""
-        table.add_row(name, number(done.baseline.get(name)), number(value), cell)
-    out.print(table)
+    if done.final is not None:
+        final = done.final
+        title = f"{final.split}, n={final.n}" + (", ceiling (oracle)" if final.ceiling else "")
+        table = Table(title=title, title_justify="left")
+        for column in ("metric", "baseline", "compiled", "difference, 95 % interval"):
+            table.add_column(column, justify="left" if column == "metric" else "right")
+        for name, value in final.compiled.items():
+            gap = final.difference.get(name)
+            cell = f"{gap.difference:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]" if gap else ""
+            table.add_row(name, number(final.baseline.get(name)), number(value), cell)
+        out.print(table)
     out.print(f"exported to {done.export}", highlight=False)
     out.print(f'ask it: hopsmith ask --pipeline {done.export} --index INDEX "…"', highlight=False)
     out.print(f"see its runs: mlflow ui --backend-store-uri {uri}", highlight=False)
@@ -213,7 +210,7 @@ def _print(done: Any, ceiling: bool, uri: str) -> None:
 class Printer(Narrator):
     """Says on stderr what happens, how long it has taken and what is to come."""
 
-    def __init__(self, questions: int) -> None:
+    def __init__(self) -> None:
         from hopsmith.progress import console
 
         self.console = console
@@ -226,11 +223,12 @@ class Printer(Narrator):
 
     def estimate(self, estimate: Estimate) -> None:
         self.end()
-        money = "" if estimate.cost is None else f", ${estimate.cost:.2f}"
+        n = estimate.questions
+        money = "" if estimate.cost_each is None else f", ${n * estimate.cost_each:.2f}"
         self.console.print(
-            f"      to come, at most: {estimate.questions:,} questions, about "
-            f"{estimate.lm_calls:,.0f} LM calls{money}, {_duration(estimate.seconds)} (known "
-            "answers are not asked again)",
+            f"      to come, at most: {n:,} questions, about {n * estimate.calls_each:,.0f} LM "
+            f"calls{money}, {_duration(n * estimate.seconds_each)} (known answers are not asked "
+            "again)",
             highlight=False,
         )
 

@@ -20,11 +20,11 @@ def register(app: typer.Typer) -> None:
 def ask(
     question: Annotated[str, typer.Argument(help="The question.")],
     method: opt.Method = "decompose",
-    pipeline: Annotated[
-        Path | None, typer.Option("--pipeline", help="An exported pipeline instead of a method.")
-    ] = None,
+    pipeline: opt.Pipeline = None,
+    force: opt.Force = False,
     index: opt.Index = None,
     engine: opt.Engine = None,
+    checkpoint: opt.Checkpoint = None,
     budget: opt.Budget = None,
     arg: opt.Arg = None,
     lm: opt.LM = None,
@@ -60,21 +60,21 @@ def ask(
     )
     if not question.strip():
         raise HopsmithError('the question is empty: hopsmith ask "…" --index DIR')
+    opt.alone(pipeline, budget=budget, arg=arg)
     if html is not None and not html.absolute().parent.is_dir():
         raise HopsmithError(f"--html {html}: there is no folder {html.absolute().parent}")
     if pipeline is not None:
         from hopsmith.loading import load
 
-        given = lm is not None or api_base is not None or lm_file is not None
-        loaded = load(pipeline, settings.index, settings if given else None, engine=engine)
+        loaded = load(
+            pipeline, settings.index, settings, engine=engine, checkpoint=checkpoint, force=force
+        )
         check_question(loaded.context["lm"], question)
         prediction = loaded(question)
     else:
-        cls = method_of(method)
-        bounds = HopBudget.parse(budget or "", cls.default_budget())
-        program = build(
-            method, retriever_for(settings.index, engine=engine), bounds, **opt.arguments(arg)
-        )
+        bounds = HopBudget.parse(budget or "", method_of(method).default_budget())
+        retriever = retriever_for(settings.index, engine=engine, checkpoint=checkpoint)
+        program = build(method, retriever, bounds, **opt.arguments(arg))
         with session(settings) as here:
             check_question(here.lm, question)
             prediction = program(question=question)
@@ -114,9 +114,8 @@ def ask(
 
 def evaluate(
     method: opt.Method = "decompose",
-    pipeline: Annotated[
-        Path | None, typer.Option("--pipeline", help="An exported pipeline instead of a method.")
-    ] = None,
+    pipeline: opt.Pipeline = None,
+    force: opt.Force = False,
     benchmark: opt.Bench = None,
     data: opt.Data = None,
     corpus: opt.Corpus = None,
@@ -125,6 +124,7 @@ def evaluate(
     run: Annotated[Path | None, typer.Option("--out", help="The run folder.")] = None,
     index: opt.Index = None,
     engine: opt.Engine = None,
+    checkpoint: opt.Checkpoint = None,
     budget: opt.Budget = None,
     arg: opt.Arg = None,
     lm: opt.LM = None,
@@ -163,23 +163,21 @@ def evaluate(
         oracle_noise=oracle_noise,
         index=index,
     )
+    opt.alone(pipeline, budget=budget, arg=arg)
     files: dict[str, Any] = {split: data} if data is not None else {}
     bench = load_benchmark(benchmark or "own", corpus=corpus, seed=settings.seed, **files)
     say_faults(bench)
     asked = subset(split_of(bench, split), limit, settings.seed)
-    retriever = retriever_for(settings.index, bench, engine)
-    cls = method_of(method)
-    program = build(
-        method,
-        retriever,
-        HopBudget.parse(budget or "", cls.default_budget()),
-        **opt.arguments(arg),
-    )
-    with session(settings, asked) as here:
-        if pipeline is not None:
-            from hopsmith.loading import program_of
+    bounds = HopBudget.parse(budget or "", method_of(method).default_budget())
+    retriever = retriever_for(settings.index, bench, engine, checkpoint)
+    if pipeline is not None:
+        from hopsmith.loading import measured_settings, program_of
 
-            program = program_of(pipeline, retriever)
+        program = program_of(pipeline, retriever, force)
+        settings = measured_settings(pipeline, settings)
+    else:
+        program = build(method, retriever, bounds, **opt.arguments(arg))
+    with session(settings, asked) as here:
         about = header(
             program,
             asked,

@@ -180,6 +180,53 @@ def test_compile_ask_and_load_own_questions(
     assert (code, "does not exist" in one_line(err)) == (2, True)
 
 
+def test_a_compile_that_can_not_start_leaves_nothing(
+    world: Benchmark,
+    small_index: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    files = own(world, tmp_path)
+    out = tmp_path / "c"
+    words = ["compile", "--train", files["train"], "--index", small_index, "--out", out]
+    code, _, err = run(capsys, *words, "--lm", "oracle")
+    assert (code, "compile needs dev questions" in one_line(err)) == (2, True)
+    code, _, err = run(capsys, *words, "--dev", files["dev"], "--lm", "openai/gpt-4.1-mini")
+    assert (code, "OPENAI_API_KEY" in one_line(err)) == (2, True)
+    assert not out.exists()
+
+
+def test_an_export_is_asked_as_it_was_measured(tmp_path: Path, world: Benchmark) -> None:
+    import dspy
+
+    from hopsmith.loading import measured_settings
+    from hopsmith.settings import load_settings
+    from optimize.export import export
+    from programs import build
+    from programs.step import ROLE_LMS
+
+    lm = dspy.LM("openai/gpt-4.1-mini", temperature=0.3, max_tokens=700)
+    own_lm = dspy.LM("openai/o4-mini", temperature=1.0, max_tokens=20000)
+    with dspy.context(lm=lm, **{ROLE_LMS: {"planner": own_lm}}):
+        folder = export(build("single_shot", Any), tmp_path / "e", mlflow_model=False)
+    settings = measured_settings(folder, load_settings(max_tokens=50))
+    assert (settings.lm, settings.temperature) == ("openai/gpt-4.1-mini", 0.3)
+    assert settings.max_tokens == 50
+    assert settings.role_lm == {"planner": "openai/o4-mini"}
+    assert measured_settings(folder, load_settings(lm="local")).lm == "local"
+
+
+def test_an_export_takes_no_other_budget(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run(
+        capsys, "ask", "q?", "--pipeline", tmp_path, "--budget", "hops=2", "--arg", "a=1"
+    )
+    assert (code, "--budget and --arg can't change" in one_line(err)) == (2, True)
+
+
 def test_methods_lists_knobs_and_sources(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "methods", "--json")
     rows = {row["name"]: row for row in json.loads(out)["methods"]}

@@ -108,7 +108,26 @@ def test_a_call_limit_ends_the_search_with_a_pipeline(
     done = run(world, words, tmp_path / "c", Recipe(trials=50, max_calls=120, workers=1))
     assert done.stopped == "--max-calls 120"
     assert (done.export / "pipeline.json").is_file()
-    assert done.n == len(world.questions["test"])
+    assert done.spent.lm_calls <= 120
+    assert done.final is not None
+    assert done.final.n == len(world.questions["test"])
+
+
+def test_a_limit_below_the_baseline_is_refused(
+    world: Benchmark, words: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(OptimizeError, match="--max-calls 3 is reached before the baseline"):
+        run(world, words, tmp_path / "c", Recipe(trials=2, max_calls=3, workers=1))
+
+
+def test_a_limit_within_the_final_table_exports_without_one(
+    world: Benchmark, words: Any, tmp_path: Path
+) -> None:
+    baseline = 4.7 * len(world.questions["dev"])
+    done = run(world, words, tmp_path / "c", Recipe(max_calls=int(baseline) + 8, workers=1))
+    assert done.final is None
+    assert done.spent.lm_calls <= int(baseline) + 8
+    assert "None were measured" in (done.export / "card.md").read_text()
 
 
 def test_no_key_is_in_an_export(words: Any, tmp_path: Path) -> None:

@@ -1,0 +1,93 @@
+"""The final table: baseline and compiled on questions that nothing was tuned on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from benchmarks import Question, questions_hash
+from metrics.significance import Difference, paired
+from optimize.evaluate import Evaluation
+from optimize.tracking import TrackedRun
+
+TABLE = (
+    "em",
+    "f1",
+    "support_recall@5",
+    "all_support@5",
+    "hop_recall",
+    "lm_calls",
+    "prompt_tokens",
+    "completion_tokens",
+    "retrievals",
+    "passages_read",
+    "errors",
+)
+COMPARED = ("em", "f1", "hop_recall", "lm_calls")
+"""Metrics whose difference is given with its interval."""
+
+
+@dataclass(frozen=True)
+class FinalTable:
+    """Two evaluations of the same questions, side by side."""
+
+    split: str
+    n: int
+    questions_hash: str
+    ceiling: bool
+    baseline: Mapping[str, float | None]
+    compiled: Mapping[str, float | None]
+    difference: Mapping[str, Difference]
+
+    @classmethod
+    def of(
+        cls,
+        split: str,
+        questions: Sequence[Question],
+        before: Evaluation,
+        after: Evaluation,
+        *,
+        ceiling: bool,
+        seed: int,
+    ) -> FinalTable:
+        """Paired bootstrap by question, on the questions that a metric applies to in both."""
+        return cls(
+            split,
+            len(after.rows),
+            questions_hash(questions),
+            ceiling,
+            _table(before),
+            _table(after),
+            {name: paired(before.scores(name), after.scores(name), seed=seed) for name in COMPARED},
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As an export keeps it."""
+        return {
+            "n": self.n,
+            "questions_hash": self.questions_hash,
+            "ceiling": self.ceiling,
+            "baseline": dict(self.baseline),
+            "compiled": dict(self.compiled),
+            "difference": {name: asdict(gap) for name, gap in self.difference.items()},
+        }
+
+    def log(self, stage: TrackedRun) -> None:
+        """Write it to a tracked run."""
+        stage.params({"split": self.split, "n": self.n})
+        stage.metrics({f"baseline.{n}": v for n, v in self.baseline.items()})
+        stage.metrics({f"compiled.{n}": v for n, v in self.compiled.items()})
+        for name, gap in self.difference.items():
+            values = {"": gap.difference, ".low": gap.low, ".high": gap.high, ".p": gap.p}
+            stage.metrics({f"difference.{name}{part}": v for part, v in values.items()})
+
+
+def _table(result: Evaluation) -> dict[str, float | None]:
+    values = result.values()
+    return {name: values.get(name) for name in TABLE}
+
+
+def rows_text(result: Evaluation) -> str:
+    """An evaluation's rows as ``predictions.jsonl`` has them."""
+    return "".join(row.model_dump_json() + "\n" for row in result.rows)
