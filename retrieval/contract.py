@@ -20,6 +20,7 @@ hosts or secrets; ``corpus_hash`` names the passages. Both enter records of runs
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -89,7 +90,7 @@ def check_queries(queries: Sequence[str], k: int, pool: int | None) -> list[str]
     if pool is not None and pool < 1:
         raise QueryError(f"pool must be at least 1 or None, got {pool!r}")
     for i, query in enumerate(queries):
-        if not isinstance(query, str) or not query.strip():
+        if not isinstance(query, str) or not re.search(r"\w", query):
             raise QueryError(f"query {i} is empty: give it at least one word")
         if not is_text(query):
             raise QueryError(f"query {i} holds half a surrogate pair: write it whole")

@@ -12,6 +12,8 @@ import numpy as np
 
 K1 = 1.5
 B = 0.75
+WORD = r"(?u)\b\w+\b"
+"""Words of one letter or digit count, as in "iPhone 7"; bm25s leaves them out by default."""
 CHUNK = 8192
 """Texts tokenised at once: bounds the memory of a build."""
 WORDLESS = "wordless"
@@ -28,6 +30,7 @@ def tokenise(texts: Sequence[str]) -> list[list[str]]:
         list(texts),
         stopwords="en",
         stemmer=Stemmer.Stemmer("english"),
+        token_pattern=WORD,
         return_ids=False,
         show_progress=False,
     )

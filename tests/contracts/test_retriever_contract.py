@@ -91,7 +91,14 @@ def test_pool_below_k_counts_as_k(retriever: BaseRetriever) -> None:
 
 @pytest.mark.parametrize(
     ("queries", "k", "pool"),
-    [([""], 5, None), (["  "], 5, None), (["a"], 0, None), (["a"], 10**9, None), (["a"], 5, 0)],
+    [
+        ([""], 5, None),
+        (["  "], 5, None),
+        (["?!"], 5, None),
+        (["a"], 0, None),
+        (["a"], 10**9, None),
+        (["a"], 5, 0),
+    ],
 )
 def test_bad_arguments_are_refused(
     retriever: BaseRetriever, queries: list[str], k: int, pool: int | None

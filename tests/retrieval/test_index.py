@@ -147,9 +147,9 @@ def test_two_writers_do_not_meet(index: Path) -> None:
 
 
 def test_many_passages_of_one_title_keep_apart(tmp_path: Path) -> None:
-    same = [Passage(f"p{i}", "Same", f"text number {i:03d}") for i in range(300)]
+    same = [Passage(f"p{i}", "Same", f"text number {i}") for i in range(300)]
     build_index(same, tmp_path / "index", engine="bm25")
-    found = open_index(tmp_path / "index").search(["text number 007"], 300)[0]
+    found = open_index(tmp_path / "index").search(["text number 7"], 300)[0]
     assert found[0].id == "p7"
     assert len({p.id for p in found}) == 300
 
