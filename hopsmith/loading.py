@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,9 @@ import dspy
 
 from hopsmith.errors import HopsmithError
 from hopsmith.lm import configure_cache, make_adapter, make_lm
-from hopsmith.session import asking
+from hopsmith.session import asking, filtered
 from hopsmith.settings import Settings, load_settings
+from hopsmith.show import passage_json
 from optimize.errors import ExportError
 from optimize.export import PipelineFile, build_part
 from optimize.rows import hop_rows
@@ -51,9 +52,7 @@ class Pipeline:
             "answer": prediction.answer,
             "stop_reason": prediction.stop_reason,
             "hops": [hop.model_dump() for hop in hop_rows(prediction.evidence)],
-            "passages": [
-                {"id": p.id, "title": p.title, "text": p.text} for p in prediction.evidence.ranked()
-            ],
+            "passages": [passage_json(p) for p in prediction.evidence.ranked()],
             "usage": prediction.usage.to_json(),
         }
 
@@ -65,24 +64,27 @@ def load(
     *,
     engine: str | None = None,
     checkpoint: str | None = None,
+    where: Sequence[str] | None = None,
     force: bool = False,
     retriever: Retriever | None = None,
     adapter: Any = None,
 ) -> Pipeline:
     """Load an export.
 
-    ``index`` (or ``HOPSMITH_INDEX``) is searched by the engine that was measured; ``lm`` is a
-    name, an LM or settings, and by default ``HOPSMITH_LM`` or the LM that was measured. Raises
-    ``ExportError`` when the index's encoder or engine differs (``force`` says so and goes on) or
-    the saved state doesn't fit; warns when the corpus changed.
+    ``index`` (or ``HOPSMITH_INDEX``) is searched by the engine that was measured, of it the
+    passages that meet the conditions ``where`` (``["year>=2020"]``); ``lm`` is a name, an LM or
+    settings, and by default ``HOPSMITH_LM`` or the LM that was measured. Raises ``ExportError``
+    when the index's encoder or engine differs (``force`` says so and goes on) or the saved state
+    doesn't fit; warns when the corpus changed.
     """
     file = PipelineFile.read(Path(path))
     if retriever is None:
-        where = index or os.environ.get("HOPSMITH_INDEX")
-        if not where:
+        folder = index or os.environ.get("HOPSMITH_INDEX")
+        if not folder:
             raise HopsmithError("no index: give index=… (--index DIR) or set HOPSMITH_INDEX")
         engine = engine or file.retriever.get("engine")
-        retriever = open_index(where, engine=engine, checkpoint=checkpoint)
+        opened = open_index(folder, engine=engine, checkpoint=checkpoint)
+        retriever = filtered(opened, where)
     return Pipeline(file, _program(file, retriever, force), _context(file, lm, adapter))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from programs.fan_out import WIDTH
 from programs.ledger import PRICE
 from programs.program import DEADLINE
 from programs.step import ROLE_LMS
-from retrieval import Retriever, build_index, open_index
+from retrieval import BaseRetriever, Retriever, build_index, open_index
 from retrieval.corpus import CorpusHash
 from retrieval.folders import cache_folder
 from retrieval.manifest import NAME as MANIFEST
@@ -110,13 +110,27 @@ def retriever_for(
     benchmark: Benchmark | None = None,
     engine: str | None = None,
     checkpoint: str | None = None,
+    where: Sequence[str] | None = None,
 ) -> Retriever:
-    """The index given, else the benchmark's own corpus, indexed once into the cache folder."""
+    """The index given, else the benchmark's own corpus, indexed once into the cache folder; of it
+    the passages that meet the conditions ``where``."""
     if index is not None:
-        return open_index(index, engine=engine, checkpoint=checkpoint)
-    if benchmark is None or not len(benchmark.corpus):
+        found = open_index(index, engine=engine, checkpoint=checkpoint)
+    elif benchmark is None or not len(benchmark.corpus):
         raise HopsmithError("no index: give --index DIR (hopsmith index CORPUS --out DIR makes it)")
-    return open_index(cached_index(benchmark), engine=engine)
+    else:
+        found = open_index(cached_index(benchmark), engine=engine)
+    return filtered(found, where)
+
+
+def filtered(retriever: BaseRetriever, where: Sequence[str] | None) -> BaseRetriever:
+    """The passages that meet the conditions. Raises ``HopsmithError`` when none does."""
+    if not where:
+        return retriever
+    narrow = retriever.where(*where)
+    if isinstance(narrow, Sized) and not len(narrow):
+        raise HopsmithError(f"no passage meets {' and '.join(where)}: loosen --where")
+    return narrow
 
 
 def cached_index(benchmark: Benchmark) -> Path:

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.tree import Tree
 
 from optimize.rows import HopRow
+from retrieval import Passage
 
 out = Console(soft_wrap=True)
 
@@ -19,6 +20,12 @@ out = Console(soft_wrap=True)
 def print_json(value: object) -> None:
     """Exactly one JSON object on stdout."""
     print(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def passage_json(passage: Passage) -> dict[str, Any]:
+    """A passage as JSON values; ``metadata`` where it has any."""
+    row = {"id": passage.id, "title": passage.title, "text": passage.text}
+    return {**row, "metadata": dict(passage.metadata)} if passage.metadata else row
 
 
 def hop_tree(

@@ -94,7 +94,7 @@ def _hop(hop: HopRow, passages: Mapping[str, Passage]) -> str:
 def _passage(rank: int, passage: Passage | None, name: str) -> str:
     if passage is None:
         return f'<p class="passage faint">{rank}. {escape(name)}</p>'
-    title = passage.title or f"{passage.text[:80]}…"
+    title = passage.cited if passage.title else f"{passage.text[:80]}…"
     return (
         f'<details class="passage"><summary>{rank}. {escape(title)}</summary>'
         f"<p>{escape(passage.text)}</p></details>"

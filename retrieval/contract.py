@@ -11,6 +11,11 @@ engine to it.
 - ``k < 1``, an empty batch entry or a query without a word raise ``QueryError``;
 - calls from several threads at once agree with calls one after another.
 
+``where(condition, …)`` is the same retriever over the passages alone whose metadata meet all
+conditions (``retrieval.where``): they are left out before anything is scored, so that ``k`` come
+back where as many match, and scores are those of the whole corpus. To a run it is another corpus:
+``identity`` stays, ``corpus_hash`` is of what is left. One that can't filter raises ``QueryError``.
+
 A retriever is shared, never copied: ``copy`` and ``deepcopy`` return the same object (DSPy's
 optimizers copy programs by the hundred), and a pickle holds only how to reopen it.
 
@@ -28,6 +33,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from retrieval.corpus import is_text
 from retrieval.errors import QueryError
 from retrieval.passage import Passage
+from retrieval.where import Condition
 
 MAX_K = 1000
 """The most passages one query may ask for."""
@@ -63,6 +69,11 @@ class BaseRetriever(ABC):
 
     @abstractmethod
     def _search(self, queries: list[str], k: int, pool: int | None) -> list[list[Passage]]: ...
+
+    def where(self, *conditions: str | Condition) -> BaseRetriever:
+        """The passages alone that meet all ``conditions``, such as ``"year>=2020"``. Raises
+        ``QueryError`` for a condition that can't be read or a column that no passage has."""
+        raise QueryError(f"{type(self).__name__} can't filter by metadata: leave the filter out")
 
     @property
     @abstractmethod

@@ -1,7 +1,8 @@
-"""Reading a CORPUS: JSONL, or a folder of text files. Streams; says file and line of a fault."""
+"""Reading a CORPUS: JSONL, CSV or a folder of text files, as a stream. A fault names its place."""
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -12,14 +13,18 @@ from retrieval.errors import CorpusError
 from retrieval.passage import Passage
 
 TEXT_SUFFIXES = (".txt", ".md", ".markdown")
+CSV_SUFFIXES = {".csv": ",", ".tsv": "\t"}
+"""Of tables, with what parts their columns."""
 OWN_COLUMNS = ("id", "title", "text")
+LONGEST_CELL = 1 << 30
+"""Characters of a table's cell; Python's own bound is 131,072."""
 
 Warn = Callable[[str], None]
 
 
 class Corpus:
-    """The passages of a JSONL file or of a folder's text files, read anew, in a stable order, each
-    time they are gone through."""
+    """The passages of a JSONL or CSV file or of a folder's text files, read anew, in a stable
+    order, each time they are gone through."""
 
     def __init__(self, path: Path, warn: Warn | None = None) -> None:
         self.path = path
@@ -33,8 +38,10 @@ class Corpus:
         return [place for passage, place in self._placed(None) if passage.id == wanted]
 
     def _placed(self, warn: Warn | None) -> Iterator[tuple[Passage, str]]:
-        read = _folder if self.path.is_dir() else _jsonl
-        return read(self.path, warn)
+        if self.path.is_dir():
+            return _folder(self.path, warn)
+        read = _csv if self.path.suffix.lower() in CSV_SUFFIXES else _jsonl
+        return _worded(read(self.path), warn)
 
 
 def read_corpus(path: Path | str, warn: Warn | None = None) -> Corpus:
@@ -48,7 +55,44 @@ def read_corpus(path: Path | str, warn: Warn | None = None) -> Corpus:
     raise CorpusError(f"no corpus at {path}: give a JSONL file or a folder of .txt and .md files")
 
 
-def _jsonl(path: Path, warn: Warn | None) -> Iterator[tuple[Passage, str]]:
+def _worded(
+    rows: Iterator[tuple[Passage, str]], warn: Warn | None
+) -> Iterator[tuple[Passage, str]]:
+    for passage, where in rows:
+        if passage.text.strip():
+            yield passage, where
+        elif warn is not None:
+            warn(f"{where}: passage {passage.id!r} has no words and is skipped")
+
+
+def _csv(path: Path) -> Iterator[tuple[Passage, str]]:
+    """A table with a head: ``id``, ``title``, ``text``; other columns become metadata, as text, and
+    empty cells of theirs are left out."""
+    csv.field_size_limit(LONGEST_CELL)
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = csv.DictReader(file, delimiter=CSV_SUFFIXES[path.suffix.lower()], strict=True)
+        try:
+            for row in rows:
+                where = f"{path}:{rows.line_num}"
+                if None in row or None in row.values():
+                    raise CorpusError(
+                        f"{where} has not as many cells as the first line: quote cells that hold "
+                        "the separator"
+                    )
+                yield (
+                    _passage({k: v for k, v in row.items() if v or k in OWN_COLUMNS}, where),
+                    where,
+                )
+        except csv.Error as fault:
+            raise CorpusError(f"{path}:{rows.line_num} is no CSV ({fault}): mend it") from None
+        except UnicodeDecodeError as fault:
+            raise CorpusError(
+                f"{path} is no UTF-8 after line {rows.line_num} ({fault.reason}): save the file as "
+                "UTF-8"
+            ) from None
+
+
+def _jsonl(path: Path) -> Iterator[tuple[Passage, str]]:
     """One JSON object a line: ``id``, ``title``, ``text``; other columns become metadata."""
     with path.open("rb") as file:
         for number, raw in enumerate(file, 1):
@@ -68,11 +112,7 @@ def _jsonl(path: Path, warn: Warn | None) -> Iterator[tuple[Passage, str]]:
                 raise CorpusError(
                     f"{where} is no JSON ({why}): one object a line is wanted"
                 ) from None
-            passage = _passage(row, where)
-            if passage.text.strip():
-                yield passage, where
-            elif warn is not None:
-                warn(f"{where}: passage {passage.id!r} has no words and is skipped")
+            yield _passage(row, where), where
 
 
 def _passage(row: Any, where: str) -> Passage:

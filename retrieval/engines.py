@@ -11,7 +11,7 @@ the MaxSim score, since fused scores carry rank only and can't be compared betwe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from retrieval.encoder import pooled
 from retrieval.lexical import best, tokenise
 from retrieval.passage import Passage
 from retrieval.threads import in_threads, one_thread
+from retrieval.where import Condition, conditions_of
 
 if TYPE_CHECKING:
     from retrieval.index import OpenIndex
@@ -53,7 +54,16 @@ class IndexRetriever(BaseRetriever):
 
     def __reduce__(self) -> tuple[Any, ...]:
         index = self.index
-        return (_reopen, (index.folder, self.engine, index.checkpoint, dict(self.settings)))
+        conditions = tuple(map(str, index.conditions))
+        return (
+            _reopen,
+            (index.folder, self.engine, index.checkpoint, dict(self.settings), conditions),
+        )
+
+    def where(self, *conditions: str | Condition) -> IndexRetriever:
+        return IndexRetriever(
+            self.index.where(conditions_of(conditions)), self.engine, self.settings
+        )
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -67,12 +77,14 @@ class IndexRetriever(BaseRetriever):
 
     @property
     def corpus_hash(self) -> str:
-        return self.index.manifest.corpus_hash
+        return self.index.corpus_hash
 
     def __len__(self) -> int:
-        return self.index.manifest.passages
+        return len(self.index.alive_numbers)
 
     def _search(self, queries: list[str], k: int, pool: int | None) -> list[list[Passage]]:
+        if not len(self):
+            return [[] for _ in queries]
         rank = {
             "exact": self._exact,
             "two-stage": self._two_stage,
@@ -178,8 +190,13 @@ def _has_ties(keys: Any) -> bool:
 
 
 def _reopen(
-    folder: Path, engine: str, checkpoint: str | None, settings: Mapping[str, Any]
+    folder: Path,
+    engine: str,
+    checkpoint: str | None,
+    settings: Mapping[str, Any],
+    conditions: Sequence[str],
 ) -> IndexRetriever:
     from retrieval.index import open_index
 
-    return open_index(folder, engine=engine, checkpoint=checkpoint, **settings)
+    opened = open_index(folder, engine=engine, checkpoint=checkpoint, **settings)
+    return opened.where(*conditions) if conditions else opened

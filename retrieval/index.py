@@ -7,6 +7,7 @@ new name; replacing the manifest is what makes a change happen.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -16,13 +17,15 @@ import numpy as np
 
 from retrieval.checkpoint import checkpoint_of
 from retrieval.codec import Codec, open_codec
+from retrieval.corpus import CorpusHash
 from retrieval.encoder import Encoder, encoder_of
 from retrieval.engines import DEFAULTS, ENGINES, IndexRetriever
-from retrieval.errors import IndexFault
+from retrieval.errors import IndexFault, QueryError
 from retrieval.lexical import Lexical, best
 from retrieval.manifest import Manifest
 from retrieval.passage import Passage
 from retrieval.segment import Segment
+from retrieval.where import Condition, columns_of
 
 TOKENS_AT_ONCE = 1 << 17
 """Passage tokens decoded at once: 200 MB at 384 dimensions."""
@@ -32,6 +35,8 @@ KEPT_BYTES = 256 << 20
 POOLED_IN_MEMORY = 250_000
 """Windows up to which pooled vectors are held as float32; beyond, they are read from the map."""
 POOLED_AT_ONCE = 1 << 16
+OF_THE_LIVE = ("by_id", "windows", "_first_window", "_pooled", "lexical")
+"""What an opened index keeps of its live passages."""
 
 
 class OpenIndex:
@@ -59,6 +64,37 @@ class OpenIndex:
         for base, entry in zip(self.bases, manifest.segments, strict=False):
             self.alive[np.asarray(entry.deleted, np.int64) + base] = False
         self.alive_numbers = np.flatnonzero(self.alive)
+        self.corpus_hash = manifest.corpus_hash
+        self.conditions: tuple[Condition, ...] = ()
+
+    def where(self, conditions: Sequence[Condition]) -> OpenIndex:
+        """The same snapshot with only those passages alive that meet all conditions. Reads every
+        passage once. Raises ``QueryError`` for a column that none has."""
+        digest, kept, columns = CorpusHash(), [], set[str]()
+        for number in self.alive_numbers:
+            passage = self.passage(int(number))
+            there = columns_of(passage)
+            columns.update(there)
+            if all(c.holds(there) for c in conditions):
+                kept.append(int(number))
+                digest.add(passage)
+        for condition in conditions:
+            if columns and condition.column not in columns:
+                raise QueryError(
+                    f"no passage has the column {condition.column!r}; there are "
+                    f"{', '.join(sorted(columns))}"
+                )
+        narrow = copy.copy(self)
+        for name in OF_THE_LIVE:
+            narrow.__dict__.pop(name, None)
+        narrow.alive = np.zeros_like(self.alive)
+        narrow.alive[kept] = True
+        narrow.alive_numbers = np.flatnonzero(narrow.alive)
+        narrow.corpus_hash = digest.hex
+        narrow.conditions = (*self.conditions, *conditions)
+        if "lexical" in self.__dict__:
+            narrow.__dict__["lexical"] = self.lexical.only(narrow.alive)
+        return narrow
 
     @cached_property
     def encoder(self) -> Encoder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from array import array
 from collections.abc import Iterable, Sequence
@@ -61,12 +62,20 @@ class Lexical:
     """A saved BM25 index; ``numbers[i]`` is the passage number of its i-th text. Raises
     ``FileNotFoundError`` when files of it are gone."""
 
+    _kept: Any = None
+
     def __init__(self, folder: Path, numbers: Any) -> None:
         import bm25s
 
         self.numbers = numbers
         wordless = (folder / WORDLESS).is_file()
         self._model = None if wordless else bm25s.BM25.load(str(folder), mmap=True)
+
+    def only(self, alive: Any) -> Lexical:
+        """The same over the passages alone whose number ``alive`` marks; words weigh as before."""
+        narrow = copy.copy(self)
+        narrow._kept = alive[self.numbers]
+        return narrow
 
     def top(self, tokens: Sequence[str], n: int) -> tuple[Any, Any]:
         """Numbers and scores of the ``n`` best passages with a score above zero, best first,
@@ -75,6 +84,8 @@ class Lexical:
         if self._model is None or not known:
             return np.zeros(0, np.int64), np.zeros(0, np.float32)
         scores = np.asarray(self._model.get_scores(known))
+        if self._kept is not None:
+            scores = np.where(self._kept, scores, 0)
         places = best(scores, n)
         places = places[scores[places] > 0]
         return self.numbers[places], scores[places]

@@ -24,6 +24,14 @@ class Passage:
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False, compare=False)
     """What came with it (source file, page, own columns); plain JSON values."""
 
+    @property
+    def cited(self) -> str:
+        """How to name it to a reader: title (or id), with source and page where it has them."""
+        page = self.metadata.get("page")
+        places = [self.metadata.get("source"), None if page is None else f"p. {page}"]
+        where = ", ".join(str(place) for place in places if place is not None)
+        return f"{self.title or self.id} ({where})" if where else self.title or self.id
+
     def ranked(self, rank: int, score: float) -> Passage:
         """The same passage at ``rank`` with ``score``."""
         return replace(self, rank=rank, score=score)

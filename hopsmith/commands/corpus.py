@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from hopsmith.commands import options as opt
 from hopsmith.errors import HopsmithError
@@ -95,6 +96,7 @@ def search(
     index: opt.Index = None,
     engine: opt.Engine = None,
     checkpoint: opt.Checkpoint = None,
+    where: opt.Where = None,
     k: Annotated[int, typer.Option("--k", help="Passages per query.")] = 5,
     json: opt.Json = False,
 ) -> None:
@@ -110,25 +112,26 @@ def search(
     if not asked:
         raise HopsmithError('no query: hopsmith search "query" --index DIR')
     settings = opt.settings_flags(index=index)
-    results = retriever_for(settings.index, engine=engine, checkpoint=checkpoint).search(asked, k)
+    retriever = retriever_for(settings.index, engine=engine, checkpoint=checkpoint, where=where)
+    results = retriever.search(asked, k)
     if json:
         print_json(
             {
-                "results": [
-                    [
-                        {"id": p.id, "title": p.title, "score": round(p.score, 6), "rank": p.rank}
-                        for p in found
-                    ]
-                    for found in results
-                ]
+                "results": [[_found(p) for p in found] for found in results],
             }
         )
         return
     for query, found in zip(asked, results, strict=True):
-        out.print(f"[bold]{query}[/bold]")
+        out.print(f"[bold]{escape(query)}[/bold]")
         for p in found:
-            out.print(f"{p.rank:3}  {p.score:.3f}  {p.title or p.id}", highlight=False)
-            out.print(f"     [dim]{p.text[:160]}[/dim]", highlight=False)
+            out.print(f"{p.rank:3}  {p.score:.3f}  {escape(p.cited)}", highlight=False)
+            out.print(f"     [dim]{escape(' '.join(p.text[:160].split()))}[/dim]", highlight=False)
+
+
+def _found(passage: Passage) -> dict[str, Any]:
+    row = {"id": passage.id, "title": passage.title, "score": round(passage.score, 6)}
+    metadata = {"metadata": dict(passage.metadata)} if passage.metadata else {}
+    return {**row, "rank": passage.rank, **metadata}
 
 
 def _corpus(name: str, seed: int) -> tuple[Iterable[Passage], int | None]:

@@ -36,6 +36,12 @@ Checkpoint = Annotated[
     str | None,
     typer.Option("--checkpoint", help="Where the index's checkpoint lies, if not found by itself."),
 ]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where", help="COLUMN=VALUE (or !=, <, <=, >, >=): only passages that meet all of them."
+    ),
+]
 Pipeline = Annotated[
     Path | None, typer.Option("--pipeline", help="An exported pipeline instead of a method.")
 ]

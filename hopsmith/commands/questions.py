@@ -25,6 +25,7 @@ def ask(
     index: opt.Index = None,
     engine: opt.Engine = None,
     checkpoint: opt.Checkpoint = None,
+    where: opt.Where = None,
     budget: opt.Budget = None,
     arg: opt.Arg = None,
     lm: opt.LM = None,
@@ -42,7 +43,7 @@ def ask(
 ) -> None:
     """Ask one question and see its hops."""
     from hopsmith.session import check_question, retriever_for, session
-    from hopsmith.show import hop_tree, out, print_json
+    from hopsmith.show import hop_tree, out, passage_json, print_json
     from optimize.rows import hop_rows
     from programs import HopBudget, build
     from programs import method as method_of
@@ -67,20 +68,26 @@ def ask(
         from hopsmith.loading import load
 
         loaded = load(
-            pipeline, settings.index, settings, engine=engine, checkpoint=checkpoint, force=force
+            pipeline,
+            settings.index,
+            settings,
+            engine=engine,
+            checkpoint=checkpoint,
+            where=where,
+            force=force,
         )
         check_question(loaded.context["lm"], question)
         prediction = loaded(question)
     else:
         bounds = HopBudget.parse(budget or "", method_of(method).default_budget())
-        retriever = retriever_for(settings.index, engine=engine, checkpoint=checkpoint)
+        retriever = retriever_for(settings.index, engine=engine, checkpoint=checkpoint, where=where)
         program = build(method, retriever, bounds, **opt.arguments(arg))
         with session(settings) as here:
             check_question(here.lm, question)
             prediction = program(question=question)
     hops = hop_rows(prediction.evidence)
     found = {p.id: p for p in prediction.evidence.passages}
-    titles = {p.id: p.title for p in found.values()}
+    titles = {p.id: p.cited for p in found.values()}
     if html is not None:
         from hopsmith.tree_html import tree_html
 
@@ -92,10 +99,7 @@ def ask(
                 "answer": prediction.answer,
                 "stop_reason": prediction.stop_reason,
                 "hops": [h.model_dump() for h in hops],
-                "passages": [
-                    {"id": p.id, "title": p.title, "text": p.text}
-                    for p in prediction.evidence.ranked()
-                ],
+                "passages": [passage_json(p) for p in prediction.evidence.ranked()],
                 "usage": prediction.usage.to_json(),
                 "error": prediction.error,
             }

@@ -6,6 +6,7 @@ import copy
 import pickle
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -169,3 +170,72 @@ def test_a_corpus_of_one_passage_is_searched(engine: str, world: Benchmark, tmp_
     build_index(world.corpus[:1], tmp_path / "one", engine=engine)
     (found,) = open_index(tmp_path / "one").search(["anything at all"], 5)
     assert [p.id for p in found] == [world.corpus[0].id]
+
+
+@pytest.fixture(scope="module")
+def dated_index(world: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The world's corpus with a year to each passage and a source to every other one."""
+    corpus = [
+        replace(p, metadata={"year": 2000 + i % 25, **({"source": f"{i % 4}.md"} if i % 2 else {})})
+        for i, p in enumerate(world.corpus)
+    ]
+    folder = tmp_path_factory.mktemp("dated") / "index"
+    build_index(corpus, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def dated(engine: str, dated_index: Path) -> BaseRetriever:
+    return open_index(dated_index, engine=engine)
+
+
+def test_a_filter_gives_k_passages_in_the_order_that_they_have_without_it(
+    dated: BaseRetriever, engine: str, world: Benchmark
+) -> None:
+    newer = dated.where("year>=2012")
+    everything = dated.search(QUERIES, len(world.corpus))
+    matching = [[p for p in found if p.metadata["year"] >= 2012] for found in everything]
+    for found, expected in zip(newer.search(QUERIES, 6), matching, strict=True):
+        assert all(p.metadata["year"] >= 2012 for p in found)
+        assert [p.rank for p in found] == [1, 2, 3, 4, 5, 6]
+        if engine != "two-stage":
+            assert [p.id for p in found] == [p.id for p in expected[:6]]
+    every = newer.search(QUERIES, 900)
+    assert [{p.id for p in one} for one in every] == [{p.id for p in one} for one in matching]
+
+
+def test_filters_join_and_may_leave_fewer_than_k_or_nothing(dated: BaseRetriever) -> None:
+    both = dated.where("year>=2010", "source=1.md")
+    chained = dated.where("source=1.md").where("year>=2010")
+    assert ids(both.search(QUERIES, 50)) == ids(chained.search(QUERIES, 50))
+    assert both.corpus_hash == chained.corpus_hash != dated.corpus_hash
+    assert both.identity == dated.identity
+    assert dated.where("year>3000").search(QUERIES, 5) == [[] for _ in QUERIES]
+
+
+def test_a_filtered_retriever_keeps_the_contract(dated: BaseRetriever) -> None:
+    narrow = dated.where("year<2015")
+    expected = ids(narrow.search(QUERIES, 5))
+    assert copy.deepcopy(narrow) is narrow
+    again = pickle.loads(pickle.dumps(narrow))
+    assert ids(again.search(QUERIES, 5)) == expected
+    assert again.corpus_hash == narrow.corpus_hash
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(lambda q: narrow.search([q], 5)[0], QUERIES * 3))
+    assert ids(found) == expected * 3
+    assert ids(dated.search(QUERIES, 5)) == ids(open_index_again(dated).search(QUERIES, 5))
+
+
+def open_index_again(retriever: BaseRetriever) -> BaseRetriever:
+    again: BaseRetriever = pickle.loads(pickle.dumps(retriever))
+    return again
+
+
+@pytest.mark.parametrize(
+    ("condition", "mend"), [("yaer=2020", "there are id, source, title, year"), ("year", "not COL")]
+)
+def test_a_filter_that_means_nothing_is_refused(
+    dated: BaseRetriever, condition: str, mend: str
+) -> None:
+    with pytest.raises(QueryError, match=mend):
+        dated.where(condition)

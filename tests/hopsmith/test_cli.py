@@ -60,6 +60,31 @@ def test_index_add_delete_and_search(
     assert "new" not in [p["id"] for p in json.loads(told)["results"][0]]
 
 
+def test_search_filters_by_metadata_and_cites(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "corpus.csv"
+    rows = [
+        f"{i},Note {i},A note on rivers.,{2000 + i},{'a.pdf' if i % 2 else ''},{i}"
+        for i in range(9)
+    ]
+    table.write_text("\n".join(["id,title,text,year,source,page", *rows]) + "\n")
+    out = tmp_path / "index"
+    assert run(capsys, "index", table, "--out", out, "--engine", "bm25")[0] == 0
+    words = ["search", "rivers", "--index", out, "--where", "year>=2004"]
+    _, told, _ = run(capsys, *words, "--json")
+    (found,) = json.loads(told)["results"]
+    assert [p["id"] for p in found] == ["4", "5", "6", "7", "8"]
+    assert found[1]["metadata"] == {"year": "2005", "source": "a.pdf", "page": "5"}
+    _, told, _ = run(capsys, *words, "--where", "source=a.pdf")
+    assert "Note 5 (a.pdf, p. 5)" in told
+    assert "Note 6" not in told
+    for condition, mend in (("yaer=1", "there are id, page, source"), ("year>3000", "loosen")):
+        code, told, err = run(capsys, "search", "rivers", "--index", out, "--where", condition)
+        assert (code, told) == (2, "")
+        assert mend in one_line(err)
+
+
 @pytest.mark.parametrize(
     ("content", "mend"),
     [

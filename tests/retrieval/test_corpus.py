@@ -65,3 +65,30 @@ def test_the_corpus_hash_knows_no_order(ids: list[str], rng: object) -> None:
         assert one.hex != two.hex
         two.add(passages[0])
         assert one.hex == two.hex
+
+
+def test_a_table_s_other_columns_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "c.csv"
+    path.write_bytes(
+        b"\xef\xbb\xbfid,title,text,year,note\r\n"
+        b'1,Norvale,"Founded by Ada, in\r\nTamsin.",2020,\r\n'
+        b"2,,,2021,no words\r\n"
+        b"3,,b,2022,\r\n"
+    )
+    skipped: list[str] = []
+    found = list(read_corpus(path, skipped.append))
+    assert [(p.id, p.title, p.text, dict(p.metadata)) for p in found] == [
+        ("1", "Norvale", "Founded by Ada, in\r\nTamsin.", {"year": "2020"}),
+        ("3", "", "b", {"year": "2022"}),
+    ]
+    assert len(skipped) == 1
+    tabs = tmp_path / "c.tsv"
+    tabs.write_text("id\ttext\n1\ta, b\n")
+    assert [p.text for p in read_corpus(tabs)] == ["a, b"]
+
+
+def test_a_cell_may_be_long(tmp_path: Path) -> None:
+    path = tmp_path / "c.csv"
+    path.write_text(f"id,text\n1,{'word ' * 60_000}\n")
+    (passage,) = read_corpus(path)
+    assert len(passage.text) == 300_000

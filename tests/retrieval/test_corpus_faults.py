@@ -38,6 +38,24 @@ def test_a_fault_names_file_and_line(tmp_path: Path, line: bytes, said: str) -> 
         list(read_corpus(path))
 
 
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (b"id,title\n1,x\n", r":2 lacks \['text'\]"),
+        (b"id,text\n1,a,b\n", ":2 has not as many cells"),
+        (b"id,text\n1\n", ":2 has not as many cells"),
+        (b'id,text\n1,"a\n', "is no CSV"),
+        (b"id,text\n1,caf\xe9\n", "is no UTF-8"),
+        (b"id,text\n,x\n", ":2: id must be"),
+    ],
+)
+def test_a_fault_of_a_table_names_file_and_line(tmp_path: Path, table: bytes, said: str) -> None:
+    path = tmp_path / "corpus.csv"
+    path.write_bytes(table)
+    with pytest.raises(CorpusError, match=rf"corpus\.csv.*{said}" if said[0] != ":" else said):
+        list(read_corpus(path))
+
+
 def test_a_file_of_a_folder_in_another_encoding_is_named(tmp_path: Path) -> None:
     (tmp_path / "good.txt").write_text("A river.")
     (tmp_path / "latin.txt").write_bytes("Über den Fluß".encode("latin-1"))
