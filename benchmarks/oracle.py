@@ -118,7 +118,7 @@ class OracleAdapter(Adapter):  # type: ignore[misc]
             outputs = spoiled(outputs, inputs)
         if "reasoning" in signature.output_fields:
             outputs = {"reasoning": "", **outputs}
-        return [outputs]
+        return [as_asked(outputs, signature)]
 
     def _fails(
         self, question: str, signature: type[dspy.Signature], inputs: Mapping[str, Any]
@@ -128,6 +128,16 @@ class OracleAdapter(Adapter):  # type: ignore[misc]
         source += [f"{k}={v}" for k, v in sorted(query.items())]
         drawn = int.from_bytes(hashlib.sha256("\x1f".join(source).encode()).digest()[:8], "big")
         return drawn < self.noise * 2**64
+
+
+def as_asked(outputs: Mapping[str, Any], signature: type[dspy.Signature]) -> dict[str, Any]:
+    """Outputs, with a decision that is read with a threshold as the probability that it asks for:
+    the oracle is certain."""
+    asked = dict(outputs)
+    for name, field in signature.output_fields.items():
+        if "noul" in getattr(field.annotation, "model_fields", {}):
+            asked[name] = {"noul": float(bool(outputs[name]))}
+    return asked
 
 
 def spoiled(outputs: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -75,6 +75,7 @@ class MultiHopProgram(dspy.Module):  # type: ignore[misc]
         self.retriever = retriever
         self.budget = budget if budget is not None else self.default_budget()
         self.arguments = dict(arguments)
+        self.tunable: frozenset[str] | None = None
         self.final = Step(Answer, role="writer", fallback={"answer": ""})
 
     @classmethod
@@ -174,6 +175,14 @@ class MultiHopProgram(dspy.Module):  # type: ignore[misc]
         copied: MultiHopProgram = self.deepcopy()
         copied.budget = budget
         return copied
+
+    def named_predictors(self) -> list[tuple[str, dspy.Predict]]:
+        """Predictors by path, parts' included. While ``tunable`` is set, those that it names:
+        optimizers then see and change nothing else."""
+        found: list[tuple[str, dspy.Predict]] = super().named_predictors()
+        if self.tunable is None:
+            return found
+        return [(path, p) for path, p in found if path in self.tunable]
 
     @property
     def parts(self) -> dict[str, MultiHopProgram]:

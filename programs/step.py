@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,9 +21,10 @@ class Step(dspy.Predict):  # type: ignore[misc]
     """A predictor with a role.
 
     A reply that does not parse, or an LM that errs, is retried once, with an account of what was
-    wrong in the prompt (else the cache would replay the bad reply). When that fails too the step
-    returns ``fallback`` with ``error`` set; it raises only what must stop the whole run
-    (``StopRun``: a wrong key, an unknown model) and the signals of meter and cancel flag.
+    wrong in the prompt (else the cache would replay the bad reply) and without thresholds. When
+    that fails too the step returns ``fallback`` with ``error`` set; it raises only what must stop
+    the whole run (``StopRun``: a wrong key, an unknown model) and the signals of meter and cancel
+    flag.
     """
 
     def __init__(
@@ -49,9 +51,20 @@ class Step(dspy.Predict):  # type: ignore[misc]
             problem = _problem(first)
         retry = signature.append("format_problem", _FORMAT_PROBLEM, type_=str)
         try:
-            return super().forward(signature=retry, format_problem=problem, **inputs)
+            return dspy.Predict.forward(
+                self._plain(), signature=retry, format_problem=problem, **inputs
+            )
         except Exception as second:
             return dspy.Prediction(**self.fallback, error=_problem(second))
+
+    def _plain(self) -> Step:
+        """This step without thresholds: an LM that can't state a probability is asked for a plain
+        yes or no."""
+        if not self.fields:
+            return self
+        plain = copy.copy(self)
+        plain.fields = {}
+        return plain
 
 
 _REASONING = dspy.OutputField(desc="think step by step, briefly, before the outputs below")

@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from hopsmith.commands import options as opt
-from optimize.compile import Compiled, Estimate, Narrator
+from optimize.compile import Compiled
 from optimize.prompts import Candidate
+from optimize.recipe import Estimate, Narrator
 
 
 def register(app: typer.Typer) -> None:
@@ -36,8 +37,25 @@ def compile_(
     checkpoint: opt.Checkpoint = None,
     budget: opt.Budget = None,
     arg: opt.Arg = None,
+    pipeline: Annotated[
+        Path | None,
+        typer.Option("--pipeline", help="Start from an exported pipeline instead of --method."),
+    ] = None,
     trials: Annotated[int, typer.Option("--trials", min=0, help="Budget trials.")] = 12,
-    prompts: Annotated[str, typer.Option("--prompts", help="none or bootstrap.")] = "bootstrap",
+    prompts: Annotated[
+        str, typer.Option("--prompts", help="none, auto, bootstrap, mipro, gepa or simba.")
+    ] = "bootstrap",
+    part: Annotated[
+        list[str] | None,
+        typer.Option("--part", help="Tune the prompts of this predictor or role alone."),
+    ] = None,
+    thresholds: Annotated[
+        bool, typer.Option("--thresholds", help="Fit the yes/no decisions too.")
+    ] = False,
+    threshold_questions: Annotated[
+        int,
+        typer.Option("--threshold-questions", min=1, help="Train questions to fit them on."),
+    ] = 20,
     candidates: Annotated[
         int, typer.Option("--candidates", min=1, help="Programs that the prompts stage tries.")
     ] = 4,
@@ -70,6 +88,12 @@ def compile_(
     teacher_lm: Annotated[
         str | None, typer.Option("--teacher-lm", help="The LM that demonstrations come from.")
     ] = None,
+    prompt_lm: Annotated[
+        str | None, typer.Option("--prompt-lm", help="The LM that writes prompts (mipro, simba).")
+    ] = None,
+    reflection_lm: Annotated[
+        str | None, typer.Option("--reflection-lm", help="The LM that reflects on them (gepa).")
+    ] = None,
     lm: opt.LM = None,
     role_lm: opt.RoleLM = None,
     api_base: opt.ApiBase = None,
@@ -88,10 +112,13 @@ def compile_(
     from benchmarks import load as load_benchmark
     from hopsmith.errors import HopsmithError
     from hopsmith.lm import make_lm
+    from hopsmith.loading import program_of
     from hopsmith.session import retriever_for, say_faults, session
     from hopsmith.show import print_json
-    from optimize.compile import Recipe, check_splits, compile_program
-    from optimize.prompts import OPTIMIZERS, PromptSettings
+    from optimize.compile import check_splits, compile_program
+    from optimize.prompts import OPTIMIZERS, PromptLMs, PromptSettings
+    from optimize.recipe import Recipe
+    from optimize.thresholds import ThresholdSettings
     from optimize.tracking import Tracker, local_uri
     from programs import HopBudget, build
     from programs import method as method_of
@@ -118,16 +145,23 @@ def compile_(
     say_faults(bench)
     bench = _limited(bench, limit, settings.seed)
     check_splits(bench)
-    bounds = HopBudget.parse(budget or "", method_of(method).default_budget())
     retriever = retriever_for(settings.index, bench, engine, checkpoint)
-    program = build(method, retriever, bounds, **opt.arguments(arg))
+    if pipeline is not None:
+        program = program_of(pipeline, retriever)
+        program = program.with_budget(HopBudget.parse(budget or "", program.budget))
+    else:
+        bounds = HopBudget.parse(budget or "", method_of(method).default_budget())
+        program = build(method, retriever, bounds, **opt.arguments(arg))
     recipe = Recipe(
         trials=trials,
         optimizer=prompts,  # type: ignore[arg-type]
         prefer=prefer,  # type: ignore[arg-type]
         objective=objective,
         freeze=tuple(freeze or ()),
-        prompts=PromptSettings(candidates, demos, demo_tokens, settings.seed),
+        prompts=PromptSettings(
+            candidates, demos, demo_tokens, settings.seed, parts=tuple(part or ())
+        ),
+        thresholds=ThresholdSettings(threshold_questions, settings.seed) if thresholds else None,
         seed=settings.seed,
         workers=settings.at_once,
         max_calls=max_calls if max_calls is not None else settings.max_calls,
@@ -136,7 +170,9 @@ def compile_(
     every = [q for questions in bench.questions.values() for q in questions]
     narrator = Printer()
     with session(settings, every, cache=out / "cache") as here:
-        teacher = make_lm(settings, teacher_lm) if teacher_lm else None
+        lms = PromptLMs(
+            *(make_lm(settings, n) if n else None for n in (teacher_lm, prompt_lm, reflection_lm))
+        )
         tracker = Tracker(tracking_uri or local_uri(out), experiment, out / "spool")
         try:
             done = compile_program(
@@ -147,7 +183,7 @@ def compile_(
                 recipe=recipe,
                 narrator=narrator,
                 ceiling=here.ceiling,
-                teacher_lm=teacher,
+                lms=lms,
             )
         finally:
             narrator.end()

@@ -13,10 +13,11 @@ import hopsmith
 from benchmarks import Benchmark, Question
 from benchmarks.oracle import OracleAdapter
 from benchmarks.scripted import stand_in
-from optimize.compile import Recipe, compile_program
+from optimize.compile import compile_program
 from optimize.errors import ExportError, OptimizeError
 from optimize.export import export
 from optimize.prompts import PromptSettings
+from optimize.recipe import Recipe
 from optimize.tracking import Tracker, local_uri
 from programs import HopBudget, build, fingerprint
 

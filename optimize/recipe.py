@@ -1,0 +1,63 @@
+"""What a compile does, what it will take, and who is told of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from optimize.budgets import Prefer, TrialRow
+from optimize.prompts import Candidate, Optimizer, PromptSettings
+from optimize.thresholds import ThresholdSettings
+
+STAGES = ("baseline", "budget", "prompts", "thresholds", "final")
+
+SPARE = 1.2
+"""A compiled pipeline may take this much more than the baseline did, in what is kept back."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a compile does."""
+
+    trials: int = 12
+    optimizer: Optimizer = "bootstrap"
+    prefer: Prefer = "balanced"
+    objective: str | None = None
+    freeze: tuple[str, ...] = ()
+    prompts: PromptSettings = field(default_factory=PromptSettings)
+    thresholds: ThresholdSettings | None = None
+    """None leaves decisions as plain yes or no."""
+    seed: int = 0
+    workers: int = 4
+    max_calls: int | None = None
+    max_cost: float | None = None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a compile will take at most, from the baseline's mean question."""
+
+    questions: int
+    """In all that is to come."""
+    table: int
+    """Of these, questions of the final table."""
+    calls_each: float
+    seconds_each: float
+    cost_each: float | None
+    proposals: int = 0
+    """LM calls that write prompts, besides."""
+
+
+class Narrator:
+    """Told what happens; the command line's one prints it. Override what you want to hear."""
+
+    def stage(self, name: str, about: str) -> None: ...
+
+    def estimate(self, estimate: Estimate) -> None: ...
+
+    def question(self, stage: str, done: int, total: int) -> None: ...
+
+    def trial(self, row: TrialRow, of: int) -> None: ...
+
+    def candidate(self, candidate: Candidate) -> None: ...
+
+    def say(self, line: str) -> None: ...
