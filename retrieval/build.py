@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from retrieval.codec import PQ_TRAIN, Codec, Float16, ProductQuantised
 from retrieval.corpus import unique
+from retrieval.documents import DocumentCorpus
 from retrieval.encoder import Encoder, Progress, encoder
 from retrieval.engines import DEFAULTS, ENGINES
 from retrieval.errors import CorpusError, IndexFault
@@ -43,6 +44,8 @@ class IndexReport:
     bytes_per_passage: float
     """Of token vectors and pooled vectors."""
     corpus_hash: str
+    removed: int = 0
+    """Replaced by what was added."""
 
 
 def build_index(
@@ -83,6 +86,7 @@ def build_index(
             checkpoint=None if coder is None else coder.spec.hub,
             vectors=vectors,
             settings=dict(settings or {}),
+            cut=asdict(corpus.cut) if isinstance(corpus, DocumentCorpus) else None,
             segments=[SegmentEntry(name=name, passages=count, tokens=tokens)],
             passages=count,
             corpus_hash=digest.hex,

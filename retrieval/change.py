@@ -4,15 +4,19 @@ is marked, and the manifest's replacement makes it so. BM25 is made anew, which 
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 
 from retrieval.build import IndexReport, report, write_lexical
 from retrieval.corpus import CorpusHash, unique
+from retrieval.documents import DocumentCorpus
+from retrieval.documents.renewal import renewed
 from retrieval.encoder import Progress
 from retrieval.errors import CorpusError, IndexFault
 from retrieval.index import OpenIndex
@@ -34,26 +38,44 @@ def add_passages(
     checkpoint: str | None = None,
     progress: Progress | None = None,
 ) -> IndexReport:
-    """Append passages as a new segment. Raises ``CorpusError`` for an id that is there already."""
+    """Append passages as a new segment. Raises ``CorpusError`` for an id that is there already.
+
+    Documents (``DocumentCorpus``) that were indexed before are brought up to date: pieces that are
+    as they were stay, others replace them in the same step.
+    """
     folder = Path(folder)
     with changing(folder) as manifest:
         index = OpenIndex(folder, manifest, checkpoint)
         coder = index.encoder if manifest.encoder else None
-        taken = (p.id for p in index.passages())
-        name = _next(manifest)
-        with making(folder / "segments" / name) as new:
-            count, tokens, digest = write_segment(
-                new, unique(corpus, taken), coder, index.codec, progress=progress
-            )
-            if not count:
-                raise CorpusError("nothing to add: the corpus is empty")
-        manifest.segments.append(SegmentEntry(name=name, passages=count, tokens=tokens))
+        gone: list[int] = []
+        if isinstance(corpus, DocumentCorpus):
+            fresh = unique(renewed(index, corpus, gone))
+            manifest.cut = manifest.cut or asdict(corpus.cut)
+        else:
+            fresh = unique(corpus, (p.id for p in index.passages()))
         total = CorpusHash(manifest.corpus_hash)
-        total.join(digest)
-        _commit(folder, manifest, total)
-        if len(manifest.segments) > MOST_SEGMENTS:
+        first = next(fresh, None)
+        if first is None and not isinstance(corpus, DocumentCorpus):
+            raise CorpusError("nothing to add: the corpus is empty")
+        count = 0
+        if first is not None:
+            name = _next(manifest)
+            with making(folder / "segments" / name) as new:
+                passages = itertools.chain([first], fresh)
+                count, tokens, digest = write_segment(
+                    new, passages, coder, index.codec, progress=progress
+                )
+            manifest.segments.append(SegmentEntry(name=name, passages=count, tokens=tokens))
+            total.join(digest)
+        for number in gone:
+            total.remove(index.passage(number))
+            segment, place = index.at(number)
+            manifest.segments[segment].deleted.append(place)
+        if count or gone:
+            _commit(folder, manifest, total)
+        if len(manifest.segments) > MOST_SEGMENTS or _mostly_deleted(manifest):
             _compact(folder, manifest)
-    return report(folder, manifest, count)
+    return replace(report(folder, manifest, count), removed=len(gone))
 
 
 def delete_passages(folder: Path | str, ids: Iterable[str]) -> IndexReport:
@@ -77,7 +99,7 @@ def delete_passages(folder: Path | str, ids: Iterable[str]) -> IndexReport:
             raise CorpusError("that would leave the index empty: delete its folder instead")
         if found:
             _commit(folder, manifest, total)
-        if manifest.passages < (1 - MOST_DELETED) * sum(s.passages for s in manifest.segments):
+        if _mostly_deleted(manifest):
             _compact(folder, manifest)
     return report(folder, manifest, len(found))
 
@@ -102,6 +124,10 @@ def changing(folder: Path) -> Iterator[Manifest]:
         _sweep(folder, manifest)
         with full_disk(folder):
             yield manifest
+
+
+def _mostly_deleted(manifest: Manifest) -> bool:
+    return manifest.passages < (1 - MOST_DELETED) * sum(s.passages for s in manifest.segments)
 
 
 def _next(manifest: Manifest) -> str:

@@ -1,4 +1,4 @@
-"""Reading a CORPUS: JSONL, CSV or a folder of text files, as a stream. A fault names its place."""
+"""Reading a CORPUS: JSONL, CSV or a folder of documents, as a stream. A fault names its place."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from retrieval.documents import SUFFIXES, Cut, DocumentCorpus
 from retrieval.errors import CorpusError
 from retrieval.passage import Passage
 
-TEXT_SUFFIXES = (".txt", ".md", ".markdown")
 CSV_SUFFIXES = {".csv": ",", ".tsv": "\t"}
 """Of tables, with what parts their columns."""
 OWN_COLUMNS = ("id", "title", "text")
@@ -23,8 +23,7 @@ Warn = Callable[[str], None]
 
 
 class Corpus:
-    """The passages of a JSONL or CSV file or of a folder's text files, read anew, in a stable
-    order, each time they are gone through."""
+    """The passages of a JSONL or CSV file, read anew each time they are gone through."""
 
     def __init__(self, path: Path, warn: Warn | None = None) -> None:
         self.path = path
@@ -38,21 +37,28 @@ class Corpus:
         return [place for passage, place in self._placed(None) if passage.id == wanted]
 
     def _placed(self, warn: Warn | None) -> Iterator[tuple[Passage, str]]:
-        if self.path.is_dir():
-            return _folder(self.path, warn)
         read = _csv if self.path.suffix.lower() in CSV_SUFFIXES else _jsonl
         return _worded(read(self.path), warn)
 
 
-def read_corpus(path: Path | str, warn: Warn | None = None) -> Corpus:
-    """The corpus at a path. ``warn`` is told of what is skipped (a passage without a word).
+def read_corpus(
+    path: Path | str, warn: Warn | None = None, cut: Cut | None = None
+) -> Corpus | DocumentCorpus:
+    """The corpus at a path: a folder of documents or one document, cut as ``cut`` says, else a
+    table of passages. ``warn`` is told of what is skipped (a passage without a word, a document
+    that can't be read).
 
     Raises ``CorpusError``, here when nothing is there, and while it is gone through.
     """
     path = Path(path)
-    if path.is_dir() or path.is_file():
+    if path.is_dir() or (path.is_file() and path.suffix.lower() in SUFFIXES):
+        return DocumentCorpus(path, cut, warn)
+    if path.is_file():
         return Corpus(path, warn)
-    raise CorpusError(f"no corpus at {path}: give a JSONL file or a folder of .txt and .md files")
+    raise CorpusError(
+        f"no corpus at {path}: give a JSONL or CSV file, or a folder of documents (PDF, DOCX, "
+        "HTML, Markdown, text)"
+    )
 
 
 def _worded(
@@ -140,25 +146,6 @@ def is_text(value: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _folder(path: Path, warn: Warn | None) -> Iterator[tuple[Passage, str]]:
-    """A passage a file; its id is its relative path, its title the file's name."""
-    for file in sorted(path.rglob("*")):
-        if not file.is_file() or file.suffix.lower() not in TEXT_SUFFIXES:
-            continue
-        name = file.relative_to(path).as_posix()
-        try:
-            text = file.read_text(encoding="utf-8-sig")
-        except UnicodeDecodeError as fault:
-            raise CorpusError(
-                f"{file} is no UTF-8 (byte {fault.start}): save the file as UTF-8"
-            ) from None
-        if text.strip():
-            title = file.stem.replace("_", " ")
-            yield Passage(name, title, text, metadata={"source": name}), str(file)
-        elif warn is not None:
-            warn(f"{file} has no words and is skipped")
 
 
 def unique(passages: Iterable[Passage], taken: Iterable[str] = ()) -> Iterator[Passage]:

@@ -47,6 +47,8 @@ class Manifest(BaseModel):
     """Folder of the BM25 index over the live passages."""
     passages: int
     corpus_hash: str
+    cut: dict[str, int] | None = None
+    """``documents.Cut`` of the documents that it was built from."""
     serial: int = 1
     """Counts changes; names new segments."""
 

@@ -27,8 +27,9 @@ class Passage:
     @property
     def cited(self) -> str:
         """How to name it to a reader: title (or id), with source and page where it has them."""
-        page = self.metadata.get("page")
-        places = [self.metadata.get("source"), None if page is None else f"p. {page}"]
+        page, last = self.metadata.get("page"), self.metadata.get("last_page")
+        pages = f"p. {page}" if last is None else f"pp. {page}–{last}"
+        places = [self.metadata.get("source"), None if page is None else pages]
         where = ", ".join(str(place) for place in places if place is not None)
         return f"{self.title or self.id} ({where})" if where else self.title or self.id
 

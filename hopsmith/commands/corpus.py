@@ -13,6 +13,9 @@ from rich.markup import escape
 from hopsmith.commands import options as opt
 from hopsmith.errors import HopsmithError
 from retrieval import Passage
+from retrieval.documents import Cut
+
+WORDS = Cut().words
 
 
 def register(app: typer.Typer) -> None:
@@ -24,7 +27,11 @@ def register(app: typer.Typer) -> None:
 
 def index(
     corpus: Annotated[
-        str, typer.Argument(help="JSONL (id, title, text), a folder, or a benchmark's name.")
+        str,
+        typer.Argument(
+            help="JSONL or CSV (id, title, text), a folder of documents (PDF, DOCX, HTML, "
+            "Markdown, text), or a benchmark's name."
+        ),
     ],
     out: Annotated[Path, typer.Option("--out", help="The index folder to make.")],
     engine: Annotated[
@@ -37,6 +44,14 @@ def index(
     vectors: Annotated[
         str, typer.Option("--vectors", help="float16, or pq: 64 bytes a token.")
     ] = "float16",
+    passage_words: Annotated[
+        int | None,
+        typer.Option("--passage-words", help=f"Length of documents' passages; by default {WORDS}."),
+    ] = None,
+    overlap: Annotated[
+        int | None,
+        typer.Option("--overlap", help="Words that a passage repeats of the one before it."),
+    ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the index that is there.")
     ] = False,
@@ -47,7 +62,10 @@ def index(
     from hopsmith.progress import passages_bar
     from retrieval import build_index
 
-    passages, total = _corpus(corpus, seed or 0)
+    cut = None
+    if passage_words is not None or overlap is not None:
+        cut = Cut(WORDS if passage_words is None else passage_words, overlap or 0)
+    passages, total = _corpus(corpus, seed or 0, cut)
     with passages_bar(total) as progress:
         report = build_index(
             passages,
@@ -59,23 +77,29 @@ def index(
             progress=progress,
             overwrite=overwrite,
         )
-    _say_report(report, f"indexed {report.passages:,} passages", json)
+    _say_report(report, f"indexed {report.passages:,} passages", json, passages)
 
 
 def add(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="An index folder.")],
-    corpus: Annotated[str, typer.Argument(help="What to add: JSONL or a folder.")],
+    corpus: Annotated[
+        str, typer.Argument(help="What to add: JSONL, CSV, or a folder of documents.")
+    ],
     checkpoint: opt.Checkpoint = None,
     json: opt.Json = False,
 ) -> None:
-    """Add passages to an index without rebuilding it."""
+    """Add passages to an index without rebuilding it. Documents that changed since they were
+    indexed replace what they were."""
     from hopsmith.progress import passages_bar
     from retrieval import add_passages
+    from retrieval.manifest import Manifest
 
-    passages, total = _corpus(corpus, 0)
+    known = Manifest.read(folder).cut
+    passages, total = _corpus(corpus, 0, Cut(**known) if known else None, as_before=True)
     with passages_bar(total) as progress:
         report = add_passages(folder, passages, checkpoint=checkpoint, progress=progress)
-    _say_report(report, f"added {report.changed:,} passages", json)
+    gone = f", removed {report.removed:,}" if report.removed else ""
+    _say_report(report, f"added {report.changed:,} passages{gone}", json, passages)
 
 
 def delete(
@@ -134,26 +158,49 @@ def _found(passage: Passage) -> dict[str, Any]:
     return {**row, "rank": passage.rank, **metadata}
 
 
-def _corpus(name: str, seed: int) -> tuple[Iterable[Passage], int | None]:
-    """Passages and, where it is cheap to know, their number."""
+def _corpus(
+    name: str, seed: int, cut: Cut | None = None, *, as_before: bool = False
+) -> tuple[Iterable[Passage], int | None]:
+    """Passages and, where it is cheap to know, their number. Raises ``HopsmithError`` for a ``cut``
+    of what isn't cut, unless it is the one that the index had ``as_before``."""
     from benchmarks import load
     from benchmarks.load import NAMES
     from retrieval import read_corpus
+    from retrieval.documents import DocumentCorpus
 
     path = Path(name)
     if not path.exists() and name.partition(":")[0] in NAMES:
         benchmark = load(name, seed=seed)
         return benchmark.corpus, len(benchmark.corpus)
-    total = None
-    if path.is_file():
-        with path.open("rb") as opened:
-            total = sum(1 for line in opened if line.strip())
-    return read_corpus(path, warn=lambda line: print(line, file=sys.stderr)), total
+    passages = read_corpus(path, lambda line: print(line, file=sys.stderr), cut)
+    if isinstance(passages, DocumentCorpus):
+        return passages, None
+    if cut is not None and not as_before:
+        raise HopsmithError(
+            f"{name} holds passages: --passage-words and --overlap are for documents alone"
+        )
+    with path.open("rb") as opened:
+        return passages, sum(1 for line in opened if line.strip())
 
 
-def _say_report(report: Any, line: str, json: bool) -> None:
+def _say_report(report: Any, line: str, json: bool, corpus: Any = None) -> None:
+    """``corpus`` may know of documents that were skipped."""
     from hopsmith.show import print_json
+    from retrieval.documents import DocumentCorpus
 
+    documents: dict[str, Any] = {}
+    if isinstance(corpus, DocumentCorpus):
+        documents = {
+            "skipped": len(corpus.skipped),
+            "skipped_files": [{"source": s.source, "why": s.why} for s in corpus.skipped],
+            "other_files": sum(corpus.others.values()),
+            "removed": report.removed,
+        }
+        if corpus.others:
+            kinds = ", ".join(sorted(corpus.others))
+            print(f"not read: {documents['other_files']} of other kinds ({kinds})", file=sys.stderr)
+        if corpus.skipped:
+            print(f"skipped documents, named above: {len(corpus.skipped)}", file=sys.stderr)
     if json:
         print_json(
             {
@@ -163,6 +210,7 @@ def _say_report(report: Any, line: str, json: bool) -> None:
                 "changed": report.changed,
                 "bytes_per_passage": round(report.bytes_per_passage, 1),
                 "corpus_hash": report.corpus_hash,
+                **documents,
             }
         )
         return

@@ -57,10 +57,14 @@ def test_a_fault_of_a_table_names_file_and_line(tmp_path: Path, table: bytes, sa
 
 
 def test_a_file_of_a_folder_in_another_encoding_is_named(tmp_path: Path) -> None:
-    (tmp_path / "good.txt").write_text("A river.")
     (tmp_path / "latin.txt").write_bytes("Über den Fluß".encode("latin-1"))
     with pytest.raises(CorpusError, match=r"latin\.txt is no UTF-8"):
         list(read_corpus(tmp_path))
+    (tmp_path / "good.txt").write_text("A river.")
+    said: list[str] = []
+    assert [p.id for p in read_corpus(tmp_path, said.append)] == ["good.txt"]
+    assert len(said) == 1
+    assert "latin.txt is no UTF-8" in said[0]
 
 
 def test_no_corpus_there_is_said(tmp_path: Path) -> None:
