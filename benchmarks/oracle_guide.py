@@ -7,7 +7,7 @@ from typing import Any
 
 import signatures
 from benchmarks.needs import worded
-from benchmarks.oracle import Asked, answers
+from benchmarks.oracle import Asked, answers, final_answer
 from benchmarks.oracle_papers import chain_of, read, solved
 
 
@@ -42,3 +42,19 @@ def _next_thought(asked: Asked) -> dict[str, Any]:
     if asked.covered():
         return {"thought": f"So the answer is: {asked.gold.answer}.", "done": True}
     return {"thought": next_need(asked, read(asked)) or "", "done": False}
+
+
+@answers(signatures.Act)
+def _act(asked: Asked) -> dict[str, Any]:
+    """A search for the first hop that the trajectory doesn't answer."""
+    need = None if asked.covered() else next_need(asked, read(asked))
+    return {
+        "next_thought": need or "All is known.",
+        "next_tool_name": "search" if need else "finish",
+        "next_tool_args": {"query": need or ""},
+    }
+
+
+@answers(signatures.AnswerFromSteps)
+def _answer_from_steps(asked: Asked) -> dict[str, Any]:
+    return {"answer": final_answer(asked)}

@@ -13,16 +13,20 @@ from typing import Any
 import dspy
 
 from benchmarks import Benchmark, Question
+from benchmarks.golden import GoldenRetriever
 from benchmarks.oracle import OracleAdapter
 from hopsmith.errors import HopsmithError
 from hopsmith.lm import LOCAL, ORACLE, configure_cache, make_adapter, make_lm, role_lms
 from hopsmith.settings import Settings
 from hopsmith.window import count_tokens, window
+from programs import method as method_of
 from programs.fan_out import WIDTH
 from programs.ledger import PRICE
 from programs.program import DEADLINE
+from programs.scope import WINDOW
 from programs.step import ROLE_LMS
 from retrieval import BaseRetriever, Retriever, build_index, open_index
+from retrieval.contract import ReadsCorpus
 from retrieval.corpus import CorpusHash
 from retrieval.folders import cache_folder
 from retrieval.manifest import NAME as MANIFEST
@@ -77,6 +81,7 @@ def asking(settings: Settings) -> dict[str, Any]:
         PRICE: settings.price,
         DEADLINE: settings.deadline,
         WIDTH: settings.slots if settings.lm == LOCAL else None,
+        WINDOW: window,
     }
 
 
@@ -131,6 +136,32 @@ def filtered(retriever: BaseRetriever, where: Sequence[str] | None) -> BaseRetri
     if isinstance(narrow, Sized) and not len(narrow):
         raise HopsmithError(f"no passage meets {' and '.join(where)}: loosen --where")
     return narrow
+
+
+def refuse_gold(method: str) -> None:
+    """Refuse a method that reads gold passages where there are no questions with gold."""
+    if method_of(method).info.gold:
+        raise HopsmithError(
+            f"{method} reads the gold passages of a benchmark's questions: it works with hopsmith "
+            "eval alone"
+        )
+
+
+def golden_for(
+    questions: Sequence[Question],
+    benchmark: Benchmark,
+    index: Path | None = None,
+    engine: str | None = None,
+    checkpoint: str | None = None,
+) -> Retriever:
+    """The questions' gold passages, from the benchmark's corpus, or from the index if it has
+    none."""
+    if len(benchmark.corpus):
+        return GoldenRetriever(questions, benchmark.corpus)
+    found = retriever_for(index, benchmark, engine, checkpoint)
+    if not isinstance(found, ReadsCorpus):
+        raise HopsmithError("this index can't list its passages: give the corpus with --corpus")
+    return GoldenRetriever(questions, found.corpus())
 
 
 def cached_index(benchmark: Benchmark) -> Path:

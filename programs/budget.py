@@ -9,14 +9,14 @@ from typing import Any
 from programs.errors import BudgetError
 
 LIMITS: dict[str, tuple[int, int]] = {
-    "passages": (1, 200),
+    "passages": (1, 1000),
     "retrieve": (1, 10_000),
     "sub_queries": (1, 20),
     "hops": (0, 50),
     "depth": (0, 10),
     "expansions": (0, 200),
     "candidates": (1, 10),
-    "context_passages": (1, 500),
+    "context_passages": (1, 100_000),
     "context_tokens": (16, 1_000_000),
     "lm_calls": (1, 1_000),
 }

@@ -55,6 +55,8 @@ class MethodInfo:
     """Named parts that its constructor takes besides retriever and budget."""
     oracle: bool = True
     """Whether the oracle can answer for it: its answers pass through our signatures."""
+    gold: bool = False
+    """Whether it reads the gold passages of a benchmark's questions instead of searching."""
 
 
 class MultiHopProgram(dspy.Module):  # type: ignore[misc]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from programs.evidence import normal_query
+from retrieval.corpus import is_text
 
 LONGEST = 500
 """Characters of a query that are searched; encoders read fewer."""
@@ -17,9 +18,13 @@ def worded(queries: object) -> list[str]:
     kept: dict[str, str] = {}
     for query in queries:
         text = " ".join(str(query).split())[:LONGEST]
-        if isinstance(query, str) and re.search(r"\w", text) and not is_null(text):
+        if isinstance(query, str) and _searchable(text):
             kept.setdefault(normal_query(text), text)
     return list(kept.values())
+
+
+def _searchable(text: str) -> bool:
+    return bool(re.search(r"\w", text)) and is_text(text) and not is_null(text)
 
 
 def is_null(text: str) -> bool:

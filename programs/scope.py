@@ -21,6 +21,8 @@ from programs.ledger import Ledger
 
 SCOPE = "hopsmith_scope"
 """Key in ``dspy.settings``. ``benchmarks.oracle`` reads it by this name."""
+WINDOW = "hopsmith_window"
+"""Key in ``dspy.settings``: a function from an LM to the tokens of its window, None if unknown."""
 
 
 class Meter:

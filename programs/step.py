@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import dspy
@@ -11,6 +12,7 @@ from dspy.utils.exceptions import AdapterParseError
 
 from programs.errors import ProgramError
 from programs.faults import StopRun, is_configuration_fault
+from programs.scope import current, entering
 
 ROLE_LMS = "hopsmith_role_lms"
 """Key in ``dspy.settings``: LMs by role, used instead of the default one. They are never stored on
@@ -28,17 +30,28 @@ class Step(dspy.Predict):  # type: ignore[misc]
     """
 
     def __init__(
-        self, signature: type[dspy.Signature], role: str, fallback: Mapping[str, Any]
+        self,
+        signature: type[dspy.Signature],
+        role: str,
+        fallback: Mapping[str, Any],
+        last: bool = False,
     ) -> None:
+        """``last``: it ends the question wherever it is asked from, and so may take the meter's
+        reserve."""
         super().__init__(signature)
         missing = set(signature.output_fields) - set(fallback)
         if missing:
             raise ProgramError(f"step {role}: the fallback lacks {sorted(missing)}")
         self.role = role
         self.fallback = dict(fallback)
+        self.last = last
 
     def forward(self, *, think: bool = False, **inputs: Any) -> dspy.Prediction:
         """Ask. ``think`` asks for reasoning before the outputs (ChainOfThought)."""
+        scope = current()
+        if self.last and scope is not None and not scope.final:
+            with entering(replace(scope, final=True)):
+                return self.forward(think=think, **inputs)
         signature = inputs.pop("signature", self.signature)
         if think and "reasoning" not in signature.output_fields:
             signature = signature.prepend("reasoning", _REASONING, type_=str)

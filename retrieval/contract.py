@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from retrieval.corpus import is_text
@@ -46,6 +46,15 @@ class Retriever(Protocol):
     def search(
         self, queries: Sequence[str], k: int, pool: int | None = None
     ) -> list[list[Passage]]: ...
+
+
+@runtime_checkable
+class ReadsCorpus(Protocol):
+    """A retriever that can also list its passages."""
+
+    def corpus(self) -> Iterator[Passage]:
+        """Every passage, in a fixed order."""
+        ...
 
 
 SelfT = TypeVar("SelfT", bound="BaseRetriever")

@@ -11,7 +11,7 @@ the MaxSim score, since fused scores carry rank only and can't be compared betwe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -81,6 +81,10 @@ class IndexRetriever(BaseRetriever):
 
     def __len__(self) -> int:
         return len(self.index.alive_numbers)
+
+    def corpus(self) -> Iterator[Passage]:
+        """Every passage, in the order in which they were added."""
+        return self.index.passages()
 
     def _search(self, queries: list[str], k: int, pool: int | None) -> list[list[Passage]]:
         if not len(self):

@@ -1,6 +1,7 @@
 """Signatures: what the LM is asked, one file a role, and how passages become prompt text.
 A signature's docstring is its prompt."""
 
+from signatures.actor import Act, AnswerFromSteps
 from signatures.closed_book import Recall, RecallStepByStep
 from signatures.controller import NextSearch
 from signatures.expander import Expand, RepairSplit
@@ -18,7 +19,9 @@ from signatures.verifier import VerifySplit
 
 __all__ = [
     "RENDERING_VERSION",
+    "Act",
     "Answer",
+    "AnswerFromSteps",
     "Condense",
     "Context",
     "Decompose",

@@ -113,7 +113,7 @@ def compile_(
     from hopsmith.errors import HopsmithError
     from hopsmith.lm import make_lm
     from hopsmith.loading import program_of
-    from hopsmith.session import retriever_for, say_faults, session
+    from hopsmith.session import refuse_gold, retriever_for, say_faults, session
     from hopsmith.show import print_json
     from optimize.compile import check_splits, compile_program
     from optimize.prompts import OPTIMIZERS, PromptLMs, PromptSettings
@@ -127,6 +127,7 @@ def compile_(
         raise HopsmithError(f"--prompts {prompts!r}: there are {', '.join(OPTIMIZERS)}")
     if prefer not in ("cheap", "balanced", "best"):
         raise HopsmithError(f"--prefer {prefer!r}: there are cheap, balanced and best")
+    refuse_gold(method)
     settings = opt.settings_flags(
         lm=lm,
         role_lm=role_lm,

@@ -42,7 +42,7 @@ def ask(
     json: opt.Json = False,
 ) -> None:
     """Ask one question and see its hops."""
-    from hopsmith.session import check_question, retriever_for, session
+    from hopsmith.session import check_question, refuse_gold, retriever_for, session
     from hopsmith.show import hop_tree, out, passage_json, print_json
     from optimize.rows import hop_rows
     from programs import HopBudget, build
@@ -79,6 +79,7 @@ def ask(
         check_question(loaded.context["lm"], question)
         prediction = loaded(question)
     else:
+        refuse_gold(method)
         bounds = HopBudget.parse(budget or "", method_of(method).default_budget())
         retriever = retriever_for(settings.index, engine=engine, checkpoint=checkpoint, where=where)
         program = build(method, retriever, bounds, **opt.arguments(arg))
@@ -147,7 +148,7 @@ def evaluate(
     from benchmarks import load as load_benchmark
     from benchmarks import subset
     from hopsmith.progress import questions_bar
-    from hopsmith.session import retriever_for, say_faults, session
+    from hopsmith.session import golden_for, retriever_for, say_faults, session
     from hopsmith.show import metric_table, out, print_json
     from optimize.evaluate import evaluate as run_questions
     from optimize.run import close_run, header, open_run
@@ -173,7 +174,10 @@ def evaluate(
     say_faults(bench)
     asked = subset(split_of(bench, split), limit, settings.seed)
     bounds = HopBudget.parse(budget or "", method_of(method).default_budget())
-    retriever = retriever_for(settings.index, bench, engine, checkpoint)
+    if pipeline is None and method_of(method).info.gold:
+        retriever = golden_for(asked, bench, settings.index, engine, checkpoint)
+    else:
+        retriever = retriever_for(settings.index, bench, engine, checkpoint)
     if pipeline is not None:
         from hopsmith.loading import measured_settings, program_of
 

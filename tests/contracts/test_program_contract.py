@@ -109,8 +109,9 @@ class TestEveryMethod:
         if not methods()[name].info.oracle:
             pytest.skip("the oracle can't answer for it")
         single = next(q for q in world.questions["dev"] if q.kind == "single")
-        prediction = ask(build(name, words), single.question, OracleAdapter([single]))
-        check(prediction, HopBudget())
+        program = build(name, words)
+        prediction = ask(program, single.question, OracleAdapter([single]))
+        check(prediction, program.budget)
         assert prediction.answer == single.answer
 
     def test_passages_knob_is_respected_exactly(

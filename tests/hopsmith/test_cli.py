@@ -279,3 +279,53 @@ def test_a_question_longer_than_the_window_is_refused(monkeypatch: pytest.Monkey
     session.check_question(lm, "Who founded Norvale?")
     with pytest.raises(HopsmithError, match="window holds 100: shorten it"):
         session.check_question(lm, "why " * 400)
+
+
+def test_golden_reads_the_gold_passages_of_an_evaluation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, told, _ = run(
+        capsys,
+        *("eval", "--method", "golden", "--benchmark", "synthetic:30,40", "--lm", "oracle"),
+        *("--out", tmp_path / "run", "--json"),
+    )
+    assert code == 0
+    metrics = json.loads(told)["metrics"]
+    assert metrics["support_recall@5"] == 1
+    assert metrics["em"] == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("ask", "Who?", "--method", "golden", "--index", "index"),
+        ("compile", "--method", "golden", "--benchmark", "synthetic", "--out", "out"),
+    ],
+)
+def test_golden_is_refused_where_no_gold_is_known(
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run(capsys, *command)
+    assert code == 2
+    assert "works with hopsmith eval alone" in one_line(err)
+
+
+def test_a_method_of_an_installed_package_is_listed_and_built(
+    monkeypatch: pytest.MonkeyPatch, world: Benchmark, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from importlib.metadata import EntryPoint
+
+    from programs import build, methods, registry
+
+    point = EntryPoint("mine", "programs.single_shot:SingleShot", "hopsmith.methods")
+    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
+    methods.cache_clear()
+    try:
+        code, told, _ = run(capsys, "methods", "--json")
+        rows = {row["name"]: row for row in json.loads(told)["methods"]}
+        assert code == 0
+        assert list(rows)[-1] == "mine"
+        assert all(row["summary"] and row["source"] for row in rows.values())
+        assert type(build("mine", None)).__name__ == "SingleShot"  # type: ignore[arg-type]
+    finally:
+        methods.cache_clear()
