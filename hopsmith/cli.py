@@ -16,6 +16,7 @@ import typer
 import hopsmith.commands.corpus
 import hopsmith.commands.pipeline
 import hopsmith.commands.questions
+import hopsmith.commands.serve
 
 app = typer.Typer(
     name="hopsmith",
@@ -29,6 +30,7 @@ app = typer.Typer(
 hopsmith.commands.corpus.register(app)
 hopsmith.commands.questions.register(app)
 hopsmith.commands.pipeline.register(app)
+hopsmith.commands.serve.register(app)
 
 
 def main() -> None:

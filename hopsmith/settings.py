@@ -69,6 +69,10 @@ class Settings(BaseSettings):
     """LM calls a compile may pay for."""
     max_cost: float | None = Field(None, gt=0)
     """Dollars a compile may spend."""
+    token: SecretStr | None = None
+    """Bearer token that a server's clients must send; needed to listen beyond loopback."""
+    admin_token: SecretStr | None = None
+    """Bearer token for reloading a server over HTTP."""
 
     @field_validator("role_lm", mode="before")
     @classmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -66,8 +66,12 @@ class Evidence:
     comes in after their retrieval, never removed.
     """
 
-    def __init__(self, hops: Iterable[Hop] = ()) -> None:
+    def __init__(
+        self, hops: Iterable[Hop] = (), listener: Callable[[Hop], None] | None = None
+    ) -> None:
+        """``listener`` is told of each hop when it is added, and again when it is filled in."""
         self._hops: list[Hop] = list(hops)
+        self._listener = listener
 
     def add(
         self,
@@ -92,12 +96,14 @@ class Evidence:
             **fields,
         )
         self._hops.append(hop)
+        self._tell(hop)
         return hop
 
     def update(self, hop: Hop | int, **fields: Any) -> Hop:
         """Fill in what was not known when the hop was added."""
         place = hop if isinstance(hop, int) else hop.id
         self._hops[place] = replace(self._hops[place], **fields)
+        self._tell(self._hops[place])
         return self._hops[place]
 
     def extend(self, other: Evidence, parent: int | None = None) -> None:
@@ -113,6 +119,11 @@ class Evidence:
                     depth=hop.depth + depth,
                 )
             )
+            self._tell(self._hops[-1])
+
+    def _tell(self, hop: Hop) -> None:
+        if self._listener is not None:
+            self._listener(hop)
 
     @property
     def hops(self) -> tuple[Hop, ...]:

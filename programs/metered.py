@@ -41,6 +41,7 @@ class MeteredAdapter(Adapter):  # type: ignore[misc]
             check()
         if scope is not None:
             scope.meter.spend(final=scope.final)
+            scope.tell("asking", role=_role())
         entries: list[dict[str, Any]] = []
         started = time.perf_counter()
         failures = 0

@@ -40,7 +40,7 @@ DEADLINE = "hopsmith_deadline"
 CANCEL = "hopsmith_cancel"
 """Key in ``dspy.settings``: a ``threading.Event`` that ends the question at its next LM call."""
 LISTENER = "hopsmith_listener"
-"""Key in ``dspy.settings``: told of each hop as it happens."""
+"""Key in ``dspy.settings``: a ``programs.scope.Listener``, told of each hop as it happens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +97,16 @@ class MultiHopProgram(dspy.Module):  # type: ignore[misc]
         if outer is not None:
             return self._within(question, outer)
         seconds = dspy.settings.get(DEADLINE)
-        meter = Meter(self.budget.lm_calls, None if seconds is None else time.monotonic() + seconds)
-        cancel = dspy.settings.get(CANCEL)
-        if cancel is not None:
-            meter.cancelled = cancel
+        deadline = None if seconds is None else time.monotonic() + seconds
+        meter = Meter(self.budget.lm_calls, deadline, dspy.settings.get(CANCEL))
         scope = Scope(question, meter, Ledger(), dspy.settings.get(LISTENER))
+        scope.tell("started", ledger=scope.ledger)
         adapter = dspy.settings.adapter or dspy.JSONAdapter()
         with entering(scope, adapter=MeteredAdapter(adapter)):
             return self._within(question, scope)
 
     def _within(self, question: str, scope: Scope) -> dspy.Prediction:
-        evidence = Evidence()
+        evidence = Evidence(listener=scope.hop_listener())
         try:
             end = self.solve(question, evidence)
         except OutOfBudget:
@@ -213,10 +212,3 @@ def settled(answer: str | None, stop: StopReason) -> tuple[str | None, StopReaso
     if text.casefold() in ("", "null", "none", "n/a"):
         return None, stop
     return text, stop
-
-
-def emit(event: str, **values: Any) -> None:
-    """Tell the question's listener, if there is one."""
-    scope = current()
-    if scope is not None and scope.listener is not None:
-        scope.listener(event, values)

@@ -7,9 +7,10 @@ find it there (plain ContextVars don't reach the workers of ``dspy.Parallel``, k
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,11 +33,16 @@ class Meter:
     cached calls too.
     """
 
-    def __init__(self, lm_calls: int, deadline: float | None = None) -> None:
+    def __init__(
+        self,
+        lm_calls: int,
+        deadline: float | None = None,
+        cancelled: threading.Event | None = None,
+    ) -> None:
         self.cap = lm_calls
         self.deadline = deadline
         """``time.monotonic()`` after which no further call starts; None for none."""
-        self.cancelled = threading.Event()
+        self.cancelled = cancelled if cancelled is not None else threading.Event()
         self._used = 0
         self._lock = threading.Lock()
 
@@ -67,6 +73,8 @@ class Meter:
 
 
 Listener = Callable[[str, Mapping[str, Any]], None]
+"""Told an event's name and values: ``started`` (``ledger``), ``asking`` (``role``, before each LM
+call), ``hop`` (``program``, ``hop``)."""
 
 
 @dataclass
@@ -77,9 +85,24 @@ class Scope:
     meter: Meter
     ledger: Ledger = field(default_factory=Ledger)
     listener: Listener | None = None
-    """Told of each hop as it happens (event name, plain values); for streaming."""
+    """Told of what happens, as it happens; for streaming. Called from the question's threads."""
     final: bool = False
     """Set while the final answer is asked for, which may take the meter's reserve."""
+    programs: Iterator[int] = field(default_factory=itertools.count)
+    """Numbers the programs of the question, the outermost first."""
+
+    def tell(self, event: str, **values: Any) -> None:
+        """Tell the listener, if there is one."""
+        if self.listener is not None:
+            self.listener(event, values)
+
+    def hop_listener(self) -> Callable[[Any], None] | None:
+        """What tells the hops of one program: ids of hops count within a program. A nested
+        program's hops are told when they happen, and again when an outer one takes them over."""
+        if self.listener is None:
+            return None
+        number = next(self.programs)
+        return lambda hop: self.tell("hop", program=number, hop=hop)
 
 
 def current() -> Scope | None:

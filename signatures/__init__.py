@@ -4,6 +4,7 @@ A signature's docstring is its prompt."""
 from signatures.actor import Act, AnswerFromSteps
 from signatures.closed_book import Recall, RecallStepByStep
 from signatures.controller import NextSearch
+from signatures.conversation import StandAlone
 from signatures.expander import Expand, RepairSplit
 from signatures.follow_up import FollowUp
 from signatures.planner import Decompose, PlanCoverage, RepairPlan
@@ -38,6 +39,7 @@ __all__ = [
     "ResolveCandidates",
     "ResolveScored",
     "Rewrite",
+    "StandAlone",
     "Sufficiency",
     "SynthesizeEvidence",
     "SynthesizeFacts",
