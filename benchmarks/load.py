@@ -27,6 +27,7 @@ from benchmarks.question import SPLITS, Benchmark, Question
 from benchmarks.rows import Row, Rows, file_rows, hub_rows
 from benchmarks.synthetic import PASSAGES, QUESTIONS, SyntheticError, synthetic
 from retrieval import Passage
+from signatures import Triple
 
 DATA_SETS: Mapping[str, ModuleType] = {
     "hotpotqa": hotpotqa,
@@ -191,7 +192,11 @@ def _without_answered(found: Gathered) -> Gathered:
 
 def _benchmark(name: str, found: Gathered, answer_rule: str) -> Benchmark:
     faults = (*found.faults, *_repeated(found.questions))
-    return Benchmark(name, found.questions, found.corpus, answer_rule, faults)
+    triples: list[Triple] = []
+    if name == "2wikimultihopqa":
+        told = (t for asked in found.questions.values() for q in asked for t in twowiki.triples(q))
+        triples = list(dict.fromkeys(told))
+    return Benchmark(name, found.questions, found.corpus, answer_rule, faults, triples)
 
 
 def _repeated(questions: Mapping[str, Sequence[Question]]) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +62,10 @@ class Asked:
 
 Answerer = Callable[[Asked], dict[str, Any]]
 ANSWERERS: dict[tuple[frozenset[str], frozenset[str]], Answerer] = {}
+Reader = Callable[[Sequence[signatures.Triple]], dict[str, Any]]
+READERS: dict[tuple[frozenset[str], frozenset[str]], Reader] = {}
+"""Of signatures that are asked of a passage, with no question under way: what they answer from its
+facts."""
 
 
 def answers(signature: type[dspy.Signature]) -> Callable[[Answerer], Answerer]:
@@ -78,13 +82,23 @@ class OracleAdapter(Adapter):  # type: ignore[misc]
     """``--lm oracle``. ``noise`` is the probability that a step fails, drawn from a hash of (seed,
     question, predictor, query), so that a run repeats exactly and a retry fails alike."""
 
-    def __init__(self, questions: Iterable[Question], noise: float = 0.0, seed: int = 0) -> None:
+    def __init__(
+        self,
+        questions: Iterable[Question],
+        noise: float = 0.0,
+        seed: int = 0,
+        triples: Iterable[signatures.Triple] = (),
+    ) -> None:
         super().__init__()
         if not 0.0 <= noise <= 1.0:
             raise OracleError(f"oracle noise is a probability from 0 to 1, got {noise}")
         self.gold = {q.question: q for q in questions}
         self.noise = noise
         self.seed = seed
+        self.facts: dict[str, list[signatures.Triple]] = {}
+        """By passage: what extractors find."""
+        for triple in triples:
+            self.facts.setdefault(triple.passage, []).append(triple)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -103,6 +117,11 @@ class OracleAdapter(Adapter):  # type: ignore[misc]
         inputs: dict[str, Any],
     ) -> list[dict[str, Any]]:
         key = field_key(signature)
+        if key in READERS:
+            read = [t for i in getattr(inputs["passage"], "ids", ()) for t in self.facts.get(i, ())]
+            outputs = READERS[key](read)
+            noisy = self.noise and self._fails("", signature, inputs)
+            return [spoiled(outputs, inputs) if noisy else outputs]
         if key not in ANSWERERS:
             raise OracleError(
                 f"the oracle has no answer for outputs {sorted(signature.output_fields)}: this "
@@ -233,5 +252,6 @@ def _fact_answers(fact: str) -> list[str]:
     return [a.strip() for a in re.split(r" or ", answer) if a.strip()]
 
 
+from benchmarks import oracle_graph as _graph  # noqa: E402,F401  registers its answerers
 from benchmarks import oracle_guide as _guide  # noqa: E402,F401  registers its answerers
 from benchmarks import oracle_papers as _papers  # noqa: E402,F401  registers its answerers

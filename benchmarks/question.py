@@ -9,6 +9,7 @@ from typing import Any
 import dspy
 
 from retrieval import Passage
+from signatures import Triple
 
 KINDS = ("single", "bridge", "comparison", "bridge_comparison", "inference", "temporal", "null")
 """Kinds of questions that data sets here use; ``null`` has no answer in the corpus."""
@@ -102,6 +103,8 @@ class Benchmark:
     """Which official F1 applies: ``squad`` (MuSiQue) or ``hotpotqa`` (HotpotQA, 2Wiki)."""
     faults: tuple[str, ...] = field(default=())
     """Records that could not be used, each with its reason: counted and named, never silent."""
+    triples: Sequence[Triple] = field(default=())
+    """Facts that the data set gives of its passages, where it does: a graph without an LM."""
 
     def split(self, name: str) -> Sequence[Question]:
         """The questions of a split; ``KeyError`` names those there are."""

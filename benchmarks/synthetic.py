@@ -14,6 +14,7 @@ from benchmarks.prose import passage_about
 from benchmarks.question import SPLITS, Benchmark, Question
 from benchmarks.world import TYPES, World, build_world
 from retrieval import Passage
+from signatures import Triple
 
 QUESTIONS, PASSAGES = 2000, 1000
 MIX: Mapping[str, float] = {
@@ -85,7 +86,28 @@ def synthetic(
         questions=_split(drawn, rng),
         corpus=corpus,
         answer_rule="hotpotqa",
+        triples=[t for entity, passage in ids.items() for t in _told(world, entity, passage)],
     )
+
+
+def _told(world: World, entity: str, passage: str) -> list[Triple]:
+    """The facts that an entity's passage tells."""
+    return [
+        Triple(
+            fact.subject,
+            relation_name(fact.relation),
+            fact.object,
+            passage,
+            world.types[entity],
+            world.types.get(fact.object, "year"),
+        )
+        for fact in world.of(entity)
+    ]
+
+
+def relation_name(relation: str) -> str:
+    """A relation of the world as a triple says it: "museum_city" is "city"."""
+    return relation.removeprefix("museum_").replace("_", " ")
 
 
 def _left_out(world: World, n: int, rng: random.Random) -> set[str]:

@@ -19,6 +19,7 @@ from benchmarks.question import GoldHop, Question
 from benchmarks.relations import asked
 from benchmarks.rows import Hub, Row, file_rows
 from benchmarks.wiki_rows import WikiRow, pairs, parsed, support, text_of
+from signatures import Triple
 
 HUB = Hub("framolfese/2WikiMultihopQA", None, {"train": "train", "dev": "validation"})
 ANSWER_RULE = "hotpotqa"
@@ -90,6 +91,20 @@ def question(
         kind=KINDS.get(found.type, "bridge"),
         meta={"type": found.type, "evidences": [list(e) for e in found.evidences]},
     )
+
+
+def triples(asked: Question) -> list[Triple]:
+    """A question's evidences with the paragraphs that state them."""
+    evidences = [(str(s), str(r), str(o)) for s, r, o in asked.meta.get("evidences", ())]
+    steps = chain(evidences, str(asked.meta.get("type", "")))
+    if len(steps) != len(asked.hops):
+        return []
+    return [
+        Triple(step.subject, step.relation, found, hop.passage)
+        for step, hop in zip(steps, asked.hops, strict=True)
+        if hop.passage is not None
+        for found in step.objects
+    ]
 
 
 def _asked(step: Step) -> str:

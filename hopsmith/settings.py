@@ -53,6 +53,8 @@ class Settings(BaseSettings):
     in_flight: int = Field(16, ge=1, le=1024)
     """Requests under way at once at one endpoint, ``--lm local`` aside."""
     index: Path | None = None
+    graph: str | None = None
+    """The graph of the corpus, a file or a database URL; by default the file beside the index."""
     cache: Path | None = None
     """Folder of what is made once: weights, checkpoints, indexes of benchmarks, LM answers. By
     default the user's cache folder."""

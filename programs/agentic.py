@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import dspy
 
@@ -12,7 +13,7 @@ from programs.par2 import ended
 from programs.program import MethodInfo, MultiHopProgram
 from programs.queries import worded
 from programs.step import Step
-from retrieval import Retriever
+from retrieval import Passage, Retriever
 from signatures import NextSearch
 
 NAMELESS = (
@@ -57,10 +58,28 @@ class Agentic(MultiHopProgram):
         )
 
     def solve(self, question: str, evidence: Evidence) -> Conclusion:
-        query, parent = question, None
-        for _ in range(self.budget.hops + 1):
-            (passages,) = self.search([query])
-            hop = evidence.add(role="controller", query=query, passages=passages, parent=parent)
+        return self.pursue(question, evidence, question, self.search([question])[0])
+
+    def pursue(
+        self,
+        question: str,
+        evidence: Evidence,
+        query: str,
+        passages: Sequence[Passage],
+        parent: int | None = None,
+        note: str = "",
+    ) -> Conclusion:
+        """Go on from what was found for a first query, with what ``evidence`` holds already."""
+        for place in range(self.budget.hops + 1):
+            if place:
+                (passages,) = self.search([query])
+            hop = evidence.add(
+                role="controller",
+                query=query,
+                passages=passages,
+                parent=parent,
+                note="" if place else note,
+            )
             verdict = self.decide(question, evidence)
             answer = " ".join(str(verdict.answer or "").split())
             evidence.update(

@@ -26,7 +26,9 @@ SECRET_OR_PLACE = ("api_key", "api_base", "base_url", "headers", "extra_headers"
 
 def describe(program: MultiHopProgram) -> dict[str, Any]:
     """A program as JSON values: what it is, without LM, adapter and retriever."""
+    knowledge = getattr(program, "knowledge", None)
     return {
+        **({} if knowledge is None else {"graph": dict(knowledge.identity)}),
         "method": program.info.name,
         "arguments": program.arguments,
         "budget": program.budget.to_json(),

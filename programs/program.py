@@ -19,7 +19,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import dspy
 
@@ -53,6 +53,8 @@ class MethodInfo:
     summary: str
     parts: tuple[str, ...] = ()
     """Named parts that its constructor takes besides retriever and budget."""
+    graph: Literal["", "used", "needed"] = ""
+    """Whether its constructor takes a graph of the corpus (``knowledge``), and can't do without."""
     oracle: bool = True
     """Whether the oracle can answer for it: its answers pass through our signatures."""
     gold: bool = False

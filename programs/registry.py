@@ -11,6 +11,7 @@ from typing import Any
 
 from programs.budget import HopBudget
 from programs.errors import ProgramError
+from programs.knowledge.graph import Knowledge
 from programs.program import MultiHopProgram
 from retrieval import Retriever
 
@@ -27,6 +28,7 @@ OURS: dict[str, str] = {
     "react": "programs.react:ReAct",
     "self_ask": "programs.self_ask:SelfAsk",
     "ircot": "programs.ircot:IRCoT",
+    "graph": "programs.graph:Graph",
     "coverage_anchor": "programs.par2:CoverageAnchor",
     "iterative_chain": "programs.par2:IterativeChain",
     "par2": "programs.par2:Par2",
@@ -67,10 +69,23 @@ def method(name: str) -> type[MultiHopProgram]:
 
 
 def build(
-    name: str, retriever: Retriever, budget: HopBudget | None = None, **arguments: Any
+    name: str,
+    retriever: Retriever,
+    budget: HopBudget | None = None,
+    *,
+    knowledge: Knowledge | None = None,
+    **arguments: Any,
 ) -> MultiHopProgram:
-    """A method over a retriever; ``arguments`` go to its constructor."""
+    """A method over a retriever; ``arguments`` go to its constructor, and so does the graph of the
+    corpus where the method takes one. Raises ``ProgramError``."""
     cls = method(name)
+    if cls.info.graph and knowledge is not None:
+        arguments["knowledge"] = knowledge
+    if cls.info.graph == "needed" and knowledge is None:
+        raise ProgramError(
+            f"method {name} needs a graph of the corpus: hopsmith graph --index DIR makes one, "
+            "--graph names one that lies elsewhere"
+        )
     try:
         return cls(retriever, budget, **arguments)
     except TypeError as fault:

@@ -2,10 +2,19 @@
 A signature's docstring is its prompt."""
 
 from signatures.actor import Act, AnswerFromSteps
+from signatures.classifier import Classify, QuestionKind
 from signatures.closed_book import Recall, RecallStepByStep
 from signatures.controller import NextSearch
 from signatures.conversation import StandAlone
 from signatures.expander import Expand, RepairSplit
+from signatures.extractor import (
+    Claim,
+    ExtractPropositions,
+    ExtractTriples,
+    Proposition,
+    Statement,
+    Triple,
+)
 from signatures.follow_up import FollowUp
 from signatures.planner import Decompose, PlanCoverage, RepairPlan
 from signatures.reasoner import NextThought
@@ -17,20 +26,29 @@ from signatures.searcher import Condense
 from signatures.sufficiency import Sufficiency
 from signatures.synthesizer import Answer, SynthesizeEvidence, SynthesizeFacts, SynthesizeNeeds
 from signatures.verifier import VerifySplit
+from signatures.walker import Edges, FollowEdges
 
 __all__ = [
     "RENDERING_VERSION",
     "Act",
     "Answer",
     "AnswerFromSteps",
+    "Claim",
+    "Classify",
     "Condense",
     "Context",
     "Decompose",
+    "Edges",
     "Expand",
+    "ExtractPropositions",
+    "ExtractTriples",
+    "FollowEdges",
     "FollowUp",
     "NextSearch",
     "NextThought",
     "PlanCoverage",
+    "Proposition",
+    "QuestionKind",
     "Recall",
     "RecallStepByStep",
     "RepairPlan",
@@ -40,10 +58,12 @@ __all__ = [
     "ResolveScored",
     "Rewrite",
     "StandAlone",
+    "Statement",
     "Sufficiency",
     "SynthesizeEvidence",
     "SynthesizeFacts",
     "SynthesizeNeeds",
+    "Triple",
     "VerifySplit",
     "field_key",
     "render",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
@@ -61,6 +62,26 @@ def world() -> Benchmark:
 def words_of() -> Callable[[Benchmark], WordRetriever]:
     """A word retriever over a benchmark's corpus."""
     return lambda benchmark: WordRetriever(benchmark.corpus)
+
+
+@pytest.fixture(scope="session")
+def knowledge_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Benchmark], Any]:
+    """The graph of a benchmark's own facts, made once."""
+    from programs.knowledge import Knowledge
+    from programs.knowledge.given import Given, write_given
+    from programs.knowledge.store import GraphStore
+
+    made: dict[int, tuple[Benchmark, Knowledge]] = {}
+
+    def of(benchmark: Benchmark) -> Knowledge:
+        if id(benchmark) not in made:
+            store = GraphStore(tmp_path_factory.mktemp("graph") / "graph.sqlite", create=True)
+            store.sync(benchmark.corpus, "facts")
+            write_given(store, [Given(triple) for triple in benchmark.triples])
+            made[id(benchmark)] = benchmark, Knowledge(store)
+        return made[id(benchmark)][1]
+
+    return of
 
 
 @pytest.fixture

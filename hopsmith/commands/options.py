@@ -29,6 +29,12 @@ Noise = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 Index = Annotated[Path | None, typer.Option("--index", help="An index folder.")]
+Graph = Annotated[
+    str | None,
+    typer.Option(
+        "--graph", help="The corpus's graph, a file or a database URL, if not beside the index."
+    ),
+]
 Engine = Annotated[
     str | None, typer.Option("--engine", help="Search it with another engine: exact, two-stage, …")
 ]
@@ -83,6 +89,7 @@ def settings_flags(
     no_cache: bool = False,
     oracle_noise: float | None = None,
     index: Path | None = None,
+    graph: str | None = None,
 ) -> Any:
     """Settings from the flags given."""
     from hopsmith.settings import load_settings, role_lms
@@ -99,6 +106,7 @@ def settings_flags(
         lm_cache=False if no_cache else None,
         oracle_noise=oracle_noise,
         index=index,
+        graph=graph,
     )
 
 

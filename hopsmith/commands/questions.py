@@ -23,6 +23,7 @@ def ask(
     pipeline: opt.Pipeline = None,
     force: opt.Force = False,
     index: opt.Index = None,
+    graph: opt.Graph = None,
     engine: opt.Engine = None,
     checkpoint: opt.Checkpoint = None,
     where: opt.Where = None,
@@ -42,6 +43,7 @@ def ask(
     json: opt.Json = False,
 ) -> None:
     """Ask one question and see its hops."""
+    from hopsmith.knowledge import knowledge_for
     from hopsmith.session import check_question, refuse_gold, retriever_for, session
     from hopsmith.show import hop_tree, out, passage_json, print_json
     from optimize.rows import hop_rows
@@ -58,6 +60,7 @@ def ask(
         price=price,
         no_cache=no_cache,
         index=index,
+        graph=graph,
     )
     if not question.strip():
         raise HopsmithError('the question is empty: hopsmith ask "…" --index DIR')
@@ -82,7 +85,9 @@ def ask(
         refuse_gold(method)
         bounds = HopBudget.parse(budget or "", method_of(method).default_budget())
         retriever = retriever_for(settings.index, engine=engine, checkpoint=checkpoint, where=where)
-        program = build(method, retriever, bounds, **opt.arguments(arg))
+        info = method_of(method).info
+        knowledge = knowledge_for(info, retriever, graph=settings.graph, index=settings.index)
+        program = build(method, retriever, bounds, knowledge=knowledge, **opt.arguments(arg))
         with session(settings) as here:
             check_question(here.lm, question)
             prediction = program(question=question)
@@ -128,6 +133,7 @@ def evaluate(
     limit: opt.Limit = None,
     run: Annotated[Path | None, typer.Option("--out", help="The run folder.")] = None,
     index: opt.Index = None,
+    graph: opt.Graph = None,
     engine: opt.Engine = None,
     checkpoint: opt.Checkpoint = None,
     budget: opt.Budget = None,
@@ -147,6 +153,7 @@ def evaluate(
     """Run a method over a benchmark; killed, it resumes where it stopped."""
     from benchmarks import load as load_benchmark
     from benchmarks import subset
+    from hopsmith.knowledge import knowledge_for
     from hopsmith.progress import questions_bar
     from hopsmith.session import golden_for, retriever_for, say_faults, session
     from hopsmith.show import metric_table, out, print_json
@@ -167,6 +174,7 @@ def evaluate(
         no_cache=no_cache,
         oracle_noise=oracle_noise,
         index=index,
+        graph=graph,
     )
     opt.alone(pipeline, budget=budget, arg=arg)
     files: dict[str, Any] = {split: data} if data is not None else {}
@@ -184,7 +192,14 @@ def evaluate(
         program = program_of(pipeline, retriever, force)
         settings = measured_settings(pipeline, settings)
     else:
-        program = build(method, retriever, bounds, **opt.arguments(arg))
+        knowledge = knowledge_for(
+            method_of(method).info,
+            retriever,
+            graph=settings.graph,
+            index=settings.index,
+            benchmark=bench,
+        )
+        program = build(method, retriever, bounds, knowledge=knowledge, **opt.arguments(arg))
     with session(settings, asked) as here:
         about = header(
             program,

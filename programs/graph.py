@@ -1,0 +1,193 @@
+"""graph: follow the edges of a knowledge graph, and search where they end (guide, approach 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import dspy
+
+from programs.agentic import Agentic
+from programs.budget import HopBudget, Knob, think
+from programs.errors import ProgramError
+from programs.evidence import Conclusion, Evidence
+from programs.knowledge.graph import Knowledge
+from programs.knowledge.walk import Edge, Walk, shown
+from programs.program import MethodInfo, MultiHopProgram
+from programs.queries import is_null, worded
+from programs.step import Step
+from retrieval import Passage, Retriever
+from retrieval.contract import MAX_K
+from signatures import FollowEdges
+
+EDGES = 60
+"""Edges offered in one call."""
+
+
+class Graph(MultiHopProgram):
+    """Graph-augmented retrieval: traversal for the bridge hops, text for what no edge states.
+
+    The walk begins at the entities that the question names. At each step the walker sees the
+    edges at what has been reached, with the facts so far, and follows those that the question asks
+    for next, of one entity up to ``candidates``; each is a hop with the passage that states it, and
+    needs no search. When facts and edges state the answer it is read off them.
+
+    Where no edge leads on, the missing fact is searched as text, the passages about the entities
+    reached first, and ``agentic`` goes on from there with everything found; where the question
+    names nothing that the graph knows, ``agentic`` has it from the start.
+
+    Decisions of ours: edges may be followed backwards; entities that the question names stay
+    reached until an edge of theirs is followed; an answer before any edge was followed is not
+    taken, since nothing bears it out; a scoped search is filled up to k by the ordinary one.
+    """
+
+    info = MethodInfo(
+        "graph",
+        "guide: approach 3, graph-augmented retrieval",
+        "follow edges of the corpus's graph, search text where they end",
+        parts=("agentic",),
+        graph="needed",
+    )
+    knobs = (
+        Knob("hops", (1, 2, 3, 4, 5)),
+        Knob("candidates", (1, 2, 3)),
+        *think("walker"),
+    )
+    defaults = {"hops": 5, "candidates": 3}
+
+    def __init__(
+        self,
+        retriever: Retriever,
+        budget: HopBudget | None = None,
+        knowledge: Knowledge | None = None,
+        agentic: Agentic | None = None,
+    ) -> None:
+        if knowledge is None:
+            raise ProgramError("graph walks a graph: give knowledge=…")
+        if agentic is not None and not isinstance(agentic, Agentic):
+            raise ProgramError(
+                f"graph falls back to agentic, which can go on from a walk; {agentic.info.name} "
+                "can't"
+            )
+        super().__init__(retriever, budget)
+        self.knowledge = knowledge
+        self.agentic = agentic if agentic is not None else Agentic(retriever, follows(budget))
+        self.walker = Step(
+            FollowEdges, "walker", fallback={"follow": [], "answer": None, "look_up": None}
+        )
+
+    def solve(self, question: str, evidence: Evidence) -> Conclusion:
+        named = self.knowledge.named_in(question)
+        reached: dict[str, int | None] = {entity.key: None for entity in named}
+        if not reached:
+            return self.fall_back(question, evidence, reached, question, "no entity of the graph")
+        walk = Walk(self.knowledge, question)
+        facts: list[str] = []
+        query = question
+        for _ in range(self.budget.hops):
+            edges = walk.offered([*reached], EDGES)
+            if not edges:
+                break
+            reply = self.ask(self.walker, facts=facts, edges=shown(edges), question=question)
+            if reply.get("error"):
+                failed = f"edges at {', '.join(reached)}"
+                evidence.add(role="walker", query=failed, status="error", error=reply.error)
+            taken = self.chosen(reply, edges)
+            hops = self.follow(walk, taken, reached, evidence)
+            facts += [edge.line for edge in taken]
+            answer = " ".join(str(reply.answer or "").split())
+            if facts and not is_null(answer):
+                if hops and answer in (evidence.hops[h].answer for h in hops):
+                    evidence.update(hops[-1], note="the answer stands on this edge")
+                return Conclusion(answer, extra={"edges": len(facts)})
+            if not taken:
+                query = next(iter(worded([reply.look_up])), question)
+                break
+        return self.fall_back(question, evidence, reached, query, "no edge leads on")
+
+    def chosen(self, reply: dspy.Prediction, edges: Sequence[Edge]) -> list[Edge]:
+        """The edges that the walker named, each once, of one entity the first ``candidates``."""
+        taken: list[Edge] = []
+        for number in reply.follow or ():
+            if not isinstance(number, int) or not 1 <= number <= len(edges):
+                continue
+            edge = edges[number - 1]
+            beside = sum(e.start == edge.start for e in taken)
+            if edge not in taken and beside < self.budget.candidates:
+                taken.append(edge)
+        return taken
+
+    def follow(
+        self,
+        walk: Walk,
+        taken: Sequence[Edge],
+        reached: dict[str, int | None],
+        evidence: Evidence,
+    ) -> list[int]:
+        """A hop for each edge; ``reached`` (entity → hop) moves on to where they lead."""
+        stated = self.knowledge.passages([edge.triple.passage for edge in taken])
+        known = {edge: self.knowledge.known([edge.target]) for edge in taken}
+        ends: dict[str, int | None] = {}
+        hops = []
+        for edge in taken:
+            walk.follow(edge)
+            passage = stated.get(edge.triple.passage)
+            hop = evidence.add(
+                role="walker",
+                query=edge.line,
+                passages=[] if passage is None else [passage.ranked(1, 1.0)],
+                parent=reached.get(edge.start),
+                answer=edge.target,
+                status="graph",
+                source="graph",
+            )
+            hops.append(hop.id)
+            ends.update(dict.fromkeys(known[edge], hop.id))
+        for edge in taken:
+            reached.pop(edge.start, None)
+        reached.update(ends)
+        return hops
+
+    def fall_back(
+        self,
+        question: str,
+        evidence: Evidence,
+        reached: Mapping[str, int | None],
+        query: str,
+        why: str,
+    ) -> Conclusion:
+        """Search the passages about what was reached, and let ``agentic`` go on."""
+        passages, inside = self.scoped(query, [*reached])
+        note = f"{why}: searched as text"
+        if inside:
+            note += f", {inside} of {len(passages)} passages about what was reached"
+        parent = max((hop for hop in reached.values() if hop is not None), default=None)
+        return self.agentic.pursue(question, evidence, query, passages, parent, note)
+
+    def scoped(self, query: str, keys: Sequence[str]) -> tuple[list[Passage], int]:
+        """The ``k`` passages for a query, those about some entities first; and how many of them
+        are. Passages about them that the search doesn't find come after those that it does."""
+        budget = self.agentic.budget
+        ids = self.knowledge.about(keys) if keys else []
+        wide = min(MAX_K, max(budget.passages, budget.retrieve)) if ids else budget.passages
+        (found,) = self.retriever.search([query], wide, pool=max(wide, budget.retrieve))
+        inside = {p.id: p for p in found if p.id in set(ids)}
+        lacking = [i for i in ids if i not in inside][: budget.passages]
+        inside.update(self.knowledge.passages(lacking))
+        order = [*inside.values(), *(p for p in found if p.id not in inside)]
+        ranked = [p.ranked(n, p.score) for n, p in enumerate(order[: budget.passages], 1)]
+        return ranked, min(len(inside), len(ranked))
+
+
+def follows(budget: HopBudget | None) -> HopBudget | None:
+    """The budget of a part that is built with its method: what the method was given bounds each of
+    its searches and calls; how far it goes is the part's own."""
+    if budget is None:
+        return None
+    return replace(
+        Agentic.default_budget(),
+        passages=budget.passages,
+        retrieve=budget.retrieve,
+        lm_calls=budget.lm_calls,
+        think=budget.think,
+    )
