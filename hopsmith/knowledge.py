@@ -63,12 +63,13 @@ def opened(store: GraphStore, retriever: Retriever) -> Knowledge:
             "one of this index"
         )
     lacking = len(live) - (len(held) - len(stale))
-    print(
-        f"hopsmith: the index has changed since its graph was made: {len(stale):,} passages have "
-        f"changed or gone and their triples are left out, {lacking:,} are not read yet (hopsmith "
-        "graph reads them)",
-        file=sys.stderr,
-    )
+    if stale or lacking:
+        print(
+            f"hopsmith: {len(stale):,} of the graph's {len(held):,} passages are not what is "
+            "searched (changed, gone or filtered out): their triples are left out; "
+            f"{lacking:,} passages searched are not in the graph: hopsmith graph reads them",
+            file=sys.stderr,
+        )
     return Knowledge(store, stale)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 _WORD = re.compile(r"[^\W_]+[+#]*")
 _MARKS = re.compile("[\u0300-\u036f]")
-_POSSESSIVE = re.compile(r"[’']s\b", re.IGNORECASE)
+_POSSESSIVE = re.compile(r"([’']s)+\b", re.IGNORECASE)
 _BRACKETS = re.compile(r"\([^)]*\)")
 _ARTICLES = frozenset({"the", "a", "an"})
 _PRONOUNS = frozenset({"he", "she", "it", "they", "his", "her", "its", "their"})
@@ -25,9 +25,9 @@ LONGEST_NAME = 10
 def entity_key(name: str) -> str:
     """What one entity's spellings share: case, accents, articles, possessives and punctuation
     aside. Words in brackets stay, since they tell entities of one name apart."""
-    text = _MARKS.sub("", unicodedata.normalize("NFKD", _POSSESSIVE.sub("", name)))
-    words = _WORD.findall(unicodedata.normalize("NFC", text).casefold())
-    if len(words) > 1 and words[0] in _ARTICLES:
+    text = unicodedata.normalize("NFKD", _POSSESSIVE.sub("", name).casefold())
+    words = _WORD.findall(unicodedata.normalize("NFKC", _MARKS.sub("", text)).casefold())
+    while len(words) > 1 and words[0] in _ARTICLES:
         words = words[1:]
     return " ".join(words) or " ".join(name.casefold().split())
 
