@@ -8,11 +8,12 @@ hopeless trials (``optimize.sequential``; ``Trial.report`` does not exist for se
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +25,7 @@ from optimize.formula import OBJECTIVES, Formula
 from optimize.knobs import Point, at_point, point_of, size, space
 from optimize.limits import LimitReached
 from optimize.sequential import Scored, hopeless, is_look
-from optimize.study import complete_state, lease, open_study, reap
+from optimize.study import complete_state, lease, open_study, reap, sampler, wait_for_others
 from programs import Knob, MultiHopProgram
 
 Prefer = Literal["cheap", "balanced", "best"]
@@ -61,6 +62,8 @@ class BudgetChoice:
     exhausted: bool = False
     stopped: bool = False
     """The call limit ended the stage."""
+    importances: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Share of an objective's variance that each knob explains, by objective."""
 
 
 def tune_budget(
@@ -79,11 +82,13 @@ def tune_budget(
     freeze: Collection[str] = (),
     on_trial: Report | None = None,
     prune: bool = True,
+    on_wait: Callable[[int], None] | None = None,
 ) -> BudgetChoice:
     """Search a program's budget on ``questions`` (dev) until the study has ``trials`` trials.
 
     ``storage`` is a file (Optuna's journal) or a database URL; several processes may work on one
-    study. A study that was there before is gone on with. Raises ``OptimizeError``.
+    study: together they make ``trials``, and each waits for the others' last ones (``on_wait`` is
+    told how many). A study that was there before is gone on with. Raises ``OptimizeError``.
     """
     import optuna
 
@@ -97,15 +102,18 @@ def tune_budget(
         study.enqueue_trial(_encoded(knobs, point_of(program, knobs)), skip_if_exists=True)
     exhausted = stopped = False
     while knobs:
-        done = [t for t in study.get_trials(deepcopy=False) if t.state.name != "FAIL"]
-        started = [t for t in done if t.state.name != "WAITING"]
-        if len(started) >= trials:
+        started = _started(study)
+        exhausted = len({_key(t.params) for t in started}) >= size(knobs)
+        if len(started) >= trials or exhausted:
+            if wait_for_others(study, on_wait):
+                continue
             break
-        tried = {_key(t.params) for t in started}
-        if len(tried) >= size(knobs):
-            exhausted = True
-            break
+        study.sampler = sampler(seed, len(study.get_trials(deepcopy=False)))
         trial = study.ask(_distributions(knobs))
+        trial.set_user_attr("lease", lease())
+        if sum(t.number < trial.number for t in _started(study)) >= trials:
+            study.tell(trial, state=optuna.trial.TrialState.FAIL)
+            continue
         try:
             row = work.run(study, trial)
         except LimitReached:
@@ -118,7 +126,14 @@ def tune_budget(
         if on_trial is not None:
             on_trial(row)
     rows = tuple(trial_rows(study, knobs))
-    return _choose(program, knobs, _f1_by_trial(study), rows, prefer, formula, exhausted, stopped)
+    choice = _choose(program, knobs, _f1_by_trial(study), rows, prefer, formula, exhausted, stopped)
+    return replace(choice, importances=importances(study, formula))
+
+
+def _started(study: Any) -> list[Any]:
+    """Trials that count: neither given up nor waiting in line."""
+    every = study.get_trials(deepcopy=False)
+    return [t for t in every if t.state.name not in ("FAIL", "WAITING")]
 
 
 class _Search:
@@ -150,7 +165,6 @@ class _Search:
         import optuna
 
         point = _decoded(self.knobs, trial.params)
-        trial.set_user_attr("lease", lease())
         before = self._stored(study, trial)
         if before is not None:
             values = before.user_attrs["means"]
@@ -165,6 +179,7 @@ class _Search:
         beaten: list[int] = []
 
         def stop(records: Sequence[Record]) -> bool:
+            trial.set_user_attr("lease", lease())
             if not self.prune or len(records) == len(self.questions) or not is_look(len(records)):
                 return False
             scores = {r.id: scored(r) for r in records}
@@ -299,6 +314,25 @@ def _choose(
         at_point(program, knobs, pick.point), pick.point, pick.number, rule, rows, front,
         exhausted, stopped,
     )  # fmt: skip
+
+
+def importances(study: Any, formula: Formula | None) -> dict[str, dict[str, float]]:
+    """Optuna's parameter importances by objective; an objective that didn't vary is left out."""
+    import optuna
+
+    names = (formula.text,) if formula is not None else OBJECTIVES
+    done = study.get_trials(deepcopy=False, states=complete_state())
+    found: dict[str, dict[str, float]] = {}
+    for place, name in enumerate(names):
+        if len({t.values[place] for t in done}) < 2:
+            continue
+
+        def value(trial: Any, place: int = place) -> float:
+            return float(trial.values[place])
+
+        with contextlib.suppress(RuntimeError, ValueError):
+            found[name] = dict(optuna.importance.get_param_importances(study, target=value))
+    return found
 
 
 def _f1_by_trial(study: Any) -> dict[int, dict[str, float]]:

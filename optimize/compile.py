@@ -31,6 +31,7 @@ from optimize.recipe import STAGES, Narrator, Recipe
 from optimize.run import write_json
 from optimize.stages import Work
 from optimize.thresholds import ThresholdChoice
+from optimize.tracing import trace
 from optimize.tracking import TrackedRun, Tracker
 from optimize.tunable import chosen_paths
 from programs import Account, MultiHopProgram, fingerprint
@@ -42,6 +43,7 @@ from programs.ledger import LEDGER
 class Compiled:
     """What came of it."""
 
+    key: str
     program: MultiHopProgram
     final: FinalTable | None
     """None when a limit was reached before it was done."""
@@ -99,6 +101,45 @@ def compile_program(
         return _stages(work, run)
 
 
+def join_study(
+    program: MultiHopProgram,
+    benchmark: Benchmark,
+    folder: Path,
+    study: str,
+    *,
+    recipe: Recipe,
+    narrator: Narrator | None = None,
+    lms: PromptLMs | None = None,
+) -> BudgetChoice:
+    """Help another process with the budget study of its compile, until the study is done. All
+    arguments but ``folder`` (where this process keeps its answers) as in that compile. Raises
+    ``OptimizeError`` when they make another study than ``study``."""
+    if recipe.storage is None:
+        raise OptimizeError("joining needs the database that the study is in: give --storage URL")
+    check_splits(benchmark)
+    lms = lms or PromptLMs()
+    key = _key(program, benchmark, recipe, lms)
+    name = stages.study_name(program, key)
+    if name != study:
+        raise OptimizeError(
+            f"these flags make the study {name}, not {study}: give the method, LM, data and recipe "
+            "of the compile that is joined"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    ledger = LimitedLedger(recipe.max_calls, recipe.max_cost)
+    store = AnswerStore(folder / "answers.jsonl")
+    with dspy.context(**{LEDGER: ledger}):
+        return stages.search_budget(
+            program,
+            benchmark,
+            recipe,
+            store,
+            folder,
+            name,
+            narrator or Narrator(),
+        )
+
+
 def _stages(work: Work, run: TrackedRun) -> Compiled:
     recipe, narrator = work.recipe, work.narrator
     program = work.program
@@ -141,6 +182,14 @@ def _stages(work: Work, run: TrackedRun) -> Compiled:
     run.text("prompts/diff.txt", prompt_diff(work.program, program))
     run.json("ledger.json", work.ledger.to_json())
     run.folder("export", target)
+    run.model(
+        target / "mlflow_model",
+        program.info.name,
+        registered=recipe.register,
+        champion=final is not None and final.better,
+    )
+    if recipe.traces:
+        _trace(work, program)
     write_json(
         work.folder / "compiled.json",
         {
@@ -152,6 +201,7 @@ def _stages(work: Work, run: TrackedRun) -> Compiled:
     )
     names = (work.key, *(f"{work.key}-{stage}" for stage in STAGES))
     return Compiled(
+        work.key,
         program,
         final,
         budget,
@@ -163,6 +213,19 @@ def _stages(work: Work, run: TrackedRun) -> Compiled:
         work.ledger.total,
         stopped,
     )
+
+
+def _trace(work: Work, program: MultiHopProgram) -> None:
+    """Traces of a few questions of the final table, on the compile's run once MLflow has it."""
+    run_id = work.tracker.delivered(work.key)
+    if run_id is None:
+        work.narrator.say("no traces: MLflow has not been reached")
+        return
+    questions = list(work.questions(work.final_split))[: work.recipe.traces]
+    work.narrator.say(f"tracing {len(questions)} questions")
+    written = trace(program, questions, work.tracker.uri, run_id)
+    if written < len(questions):
+        work.narrator.say(f"{written} of {len(questions)} traces were written")
 
 
 def _about(work: Work) -> dict[str, Any]:
@@ -233,11 +296,8 @@ def check_splits(benchmark: Benchmark) -> None:
 def _key(program: MultiHopProgram, benchmark: Benchmark, recipe: Recipe, lms: PromptLMs) -> str:
     """What a compile is: the same key goes on where it stopped."""
     hashes = {s: questions_hash(q) for s, q in sorted(benchmark.questions.items())}
-    settings = {
-        k: v for k, v in asdict(recipe).items() if k not in ("workers", "max_calls", "max_cost")
-    }
     others = {role: lm_identity(lm) for role, lm in lms.named.items()}
-    return digest([fingerprint(program), hashes, settings, others])[:24]
+    return digest([fingerprint(program), hashes, recipe.settings(), others])[:24]
 
 
 def _claim(folder: Path, key: str) -> None:

@@ -29,6 +29,28 @@ def history(choice: BudgetChoice) -> Any:
     return figure
 
 
+def importances(choice: BudgetChoice) -> Any:
+    """Share of each objective's variance that each knob explains."""
+    figure, axes = _figure()
+    knobs = sorted({k for found in choice.importances.values() for k in found}, reverse=True)
+    height = 0.8 / max(1, len(choice.importances))
+    colours = ("#1f5fa8", "#c2571a", "#3a7d44")
+    for n, (name, found) in enumerate(choice.importances.items()):
+        places = [i + n * height for i in range(len(knobs))]
+        axes.barh(
+            places,
+            [found.get(knob, 0.0) for knob in knobs],
+            height,
+            label=_label(name),
+            color=colours[n % len(colours)],
+        )
+    axes.set_yticks([i + 0.4 - height / 2 for i in range(len(knobs))], knobs)
+    axes.set_xlabel("share of the variance explained")
+    axes.legend(frameon=False, loc="lower right", fontsize=9)
+    axes.set_title("Budget study: what each knob matters", fontsize=11)
+    return figure
+
+
 def pareto(choice: BudgetChoice) -> Any:
     """F1 against LM calls: the front joined, the default and the chosen trial named."""
     figure, axes = _figure()
@@ -93,4 +115,4 @@ def _ring(axes: Any, choice: BudgetChoice, place: Any) -> None:
 
 
 def _label(name: str) -> str:
-    return {"f1": "F1", "hop_recall": "hop recall"}[name]
+    return {"f1": "F1", "hop_recall": "hop recall", "lm_calls": "LM calls"}.get(name, name)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from optimize.budgets import Prefer, TrialRow
 from optimize.prompts import Candidate, Optimizer, PromptSettings
@@ -30,6 +31,18 @@ class Recipe:
     workers: int = 4
     max_calls: int | None = None
     max_cost: float | None = None
+    storage: str | None = None
+    """URL of the database that the budget study is kept in; a file in the folder otherwise."""
+    register: str | None = None
+    """Name in MLflow's model registry; its alias ``champion`` moves only to a pipeline whose F1 on
+    test is better than its baseline's with an interval above zero."""
+    traces: int = 0
+    """Questions of the final table whose traces go to MLflow."""
+
+    def settings(self) -> dict[str, Any]:
+        """What makes this another compile, by name: not how wide, how far and where to."""
+        aside = ("workers", "max_calls", "max_cost", "storage", "register", "traces")
+        return {name: value for name, value in asdict(self).items() if name not in aside}
 
 
 @dataclass(frozen=True)

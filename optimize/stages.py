@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -35,7 +35,7 @@ from optimize.run import close_run, header, open_run, write_json
 from optimize.thresholds import ThresholdChoice, tune_thresholds
 from optimize.thresholds import need as threshold_need
 from optimize.tracking import TrackedRun, Tracker
-from programs import MultiHopProgram, fingerprint
+from programs import MultiHopProgram
 
 
 @dataclass
@@ -176,9 +176,13 @@ def budget(work: Work, run: TrackedRun, program: MultiHopProgram) -> BudgetChoic
     recipe = work.recipe
     about = f"up to {recipe.trials} trials on {len(work.questions('dev'))} dev questions"
     with work.stage("budget", about, run) as stage:
+        if recipe.storage is not None:
+            work.narrator.say(
+                "other processes may join: the same command with another --out and --join "
+                f"{study_name(program, work.key)}"
+            )
 
         def told(row: TrialRow) -> None:
-            work.narrator.trial(row, recipe.trials)
             stage.metrics({f"trial.{n}": v for n, v in row.values.items()}, step=row.number)
             key, name = f"{work.key}-trial-{row.number}", f"trial {row.number}"
             with work.tracker.run(key, name, stage) as nested:
@@ -186,20 +190,15 @@ def budget(work: Work, run: TrackedRun, program: MultiHopProgram) -> BudgetChoic
                 nested.metrics(row.values)
                 nested.tags({"state": row.state, "note": row.note})
 
-        choice = tune_budget(
+        choice = search_budget(
             program,
-            work.questions("dev"),
-            store=work.store,
-            trials=recipe.trials,
-            storage=work.folder / "study.log",
-            study_name=f"{program.info.name}-{fingerprint(program)[:16]}",
-            seed=recipe.seed,
-            workers=recipe.workers,
-            answer_rule=work.benchmark.answer_rule,
-            prefer=recipe.prefer,
-            objective=recipe.objective,
-            freeze=recipe.freeze,
-            on_trial=told,
+            work.benchmark,
+            recipe,
+            work.store,
+            work.folder,
+            study_name(program, work.key),
+            work.narrator,
+            told,
         )
         stage.params({f"chosen.{n}": v for n, v in choice.point.items()})
         stage.params(
@@ -208,8 +207,51 @@ def budget(work: Work, run: TrackedRun, program: MultiHopProgram) -> BudgetChoic
         stage.table("trials.csv", [_flat(row, choice) for row in choice.rows])
         stage.figure("history.png", figures.history(choice))
         stage.figure("pareto.png", figures.pareto(choice))
+        if choice.importances:
+            stage.figure("importances.png", figures.importances(choice))
+            stage.json("importances.json", choice.importances)
         work.narrator.say(f"chosen: {choice.rule}")
     return choice
+
+
+def study_name(program: MultiHopProgram, key: str) -> str:
+    """A compile's budget study, whoever works on it."""
+    return f"{program.info.name}-{key[:16]}"
+
+
+def search_budget(
+    program: MultiHopProgram,
+    benchmark: Benchmark,
+    recipe: Recipe,
+    store: AnswerStore,
+    folder: Path,
+    name: str,
+    narrator: Narrator,
+    on_trial: Callable[[TrialRow], None] | None = None,
+) -> BudgetChoice:
+    """This process's part in a budget study, to its end."""
+
+    def told(row: TrialRow) -> None:
+        narrator.trial(row, recipe.trials)
+        if on_trial is not None:
+            on_trial(row)
+
+    return tune_budget(
+        program,
+        benchmark.questions["dev"],
+        store=store,
+        trials=recipe.trials,
+        storage=recipe.storage or folder / "study.log",
+        study_name=name,
+        seed=recipe.seed,
+        workers=recipe.workers,
+        answer_rule=benchmark.answer_rule,
+        prefer=recipe.prefer,
+        objective=recipe.objective,
+        freeze=recipe.freeze,
+        on_trial=told,
+        on_wait=lambda n: narrator.say(f"waiting for {n} trials of other processes"),
+    )
 
 
 def _flat(row: TrialRow, choice: BudgetChoice) -> dict[str, Any]:

@@ -79,6 +79,14 @@ class TrackedRun:
         """A folder or file as an artifact below ``name``."""
         self.tracker.send_folder(self.key, name, path)
 
+    def model(self, path: Path, name: str, *, registered: str | None, champion: bool) -> None:
+        """An MLflow model folder as a logged model of this run; registered as a new version of
+        ``registered`` when that is given, whose alias ``champion`` moves to it if so asked."""
+        kept = self.tracker.keep_folder(self.key, "model", path)
+        self.tracker.send(
+            self.key, "model", path=kept, name=name, registered=registered, champion=champion
+        )
+
     def dataset(self, name: str, digest: str, context: str) -> None:
         """A data set by name and hash, as the run's input."""
         self.tracker.send(self.key, "dataset", name=name, digest=digest[:36], context=context)
@@ -100,6 +108,7 @@ class Tracker:
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._closing: float | None = None
+        self._patience = 0.0
         self._client: Any = None
         self._fault = ""
         self._thread = threading.Thread(target=self._deliver, name="tracking", daemon=True)
@@ -129,6 +138,11 @@ class Tracker:
         self.send(key, "artifact", path=str(kept.relative_to(self.spool)), to=_folder_of(name))
 
     def send_folder(self, key: str, name: str, path: Path) -> None:
+        to = name if path.is_dir() else _folder_of(name)
+        self.send(key, "artifact", path=self.keep_folder(key, name, path), to=to)
+
+    def keep_folder(self, key: str, name: str, path: Path) -> str:
+        """A copy in the spool, by its path there."""
         kept = self.spool / "files" / key / name
         if kept.exists():
             shutil.rmtree(kept, ignore_errors=True)
@@ -137,20 +151,36 @@ class Tracker:
             shutil.copytree(path, kept)
         else:
             shutil.copy(path, kept)
-        to = name if path.is_dir() else _folder_of(name)
-        self.send(key, "artifact", path=str(kept.relative_to(self.spool)), to=to)
+        return str(kept.relative_to(self.spool))
+
+    def registered(self, key: str) -> tuple[str, str, bool] | None:
+        """Name, version and whether it is the champion, of a model that was registered and
+        delivered."""
+        found = self._state.get("models", {}).get(key, {}).get("registered")
+        return None if found is None else (found["name"], found["version"], found["champion"])
 
     def run_id(self, key: str) -> str | None:
         """MLflow's id of a run, once it was delivered."""
         found: str | None = self._state["runs"].get(key)
         return found
 
+    def delivered(self, key: str, patience: float = 20.0) -> str | None:
+        """MLflow's id of a run when all that was sent so far has arrived; None when that takes
+        longer than ``patience`` seconds."""
+        until = time.monotonic() + patience
+        while self._left() and time.monotonic() < until:
+            self._wake.set()
+            time.sleep(0.05)
+        return None if self._left() else self.run_id(key)
+
     def close(self, patience: float = 20.0) -> str | None:
-        """Deliver what is left, for at most ``patience`` seconds. Returns one line about what
-        could not be, or None."""
+        """Deliver what is left, until ``patience`` seconds pass without progress. Returns one line
+        about what could not be, or None."""
+        self._patience = patience
         self._closing = time.monotonic() + patience
         self._wake.set()
-        self._thread.join(patience + 30)
+        while self._thread.is_alive() and time.monotonic() < self._closing + 30:
+            self._thread.join(1.0)
         left = self._left()
         if not left:
             return None
@@ -177,6 +207,10 @@ class Tracker:
                 time.sleep(min(RETRY_SECONDS, max(0.1, self._time_left())))
                 self._wake.set()
 
+    def _progressed(self) -> None:
+        if self._closing is not None:
+            self._closing = time.monotonic() + self._patience
+
     def _time_left(self) -> float:
         return RETRY_SECONDS if self._closing is None else self._closing - time.monotonic()
 
@@ -195,9 +229,8 @@ class Tracker:
                     self._fault = f"{type(fault).__name__}: {' '.join(str(fault).split())[:160]}"
                     return False
                 self._state["bytes"] += len(line)
+                self._progressed()
                 write_json(self._notes, self._state)
-                if self._closing is not None and time.monotonic() > self._closing:
-                    return False
         return True
 
     def _apply(self, event: Mapping[str, Any]) -> None:
@@ -229,6 +262,8 @@ class Tracker:
                 client.log_artifacts(run_id, str(path), event["to"])
             elif path.exists():
                 client.log_artifact(run_id, str(path), event["to"])
+        elif kind == "model":
+            self._model(client, run_id, key, event)
         elif kind == "dataset":
             self._dataset(client, run_id, event)
         elif kind == "close":
@@ -252,6 +287,33 @@ class Tracker:
         tag = InputTag("mlflow.data.context", event["context"])
         client.log_inputs(run_id, [DatasetInput(data, [tag])])
 
+    def _model(self, client: Any, run_id: str, key: str, event: Mapping[str, Any]) -> None:
+        """Each step is noted when it is done, so that a delivery that failed half way makes
+        nothing twice."""
+        notes = self._state.setdefault("models", {}).setdefault(key, {})
+        if "id" not in notes:
+            experiment = client.get_run(run_id).info.experiment_id
+            made = client.create_logged_model(experiment, event["name"], source_run_id=run_id)
+            notes["id"] = made.model_id
+        if not notes.get("ready"):
+            client.log_model_artifacts(notes["id"], str(self.spool / event["path"]))
+            client.finalize_logged_model(notes["id"], "READY")
+            notes["ready"] = True
+        name = event["registered"]
+        if name is None or "registered" in notes:
+            return
+        if not any(m.name == name for m in client.search_registered_models(f"name = '{name}'")):
+            client.create_registered_model(name)
+        source = f"models:/{notes['id']}"
+        version = client.create_model_version(name, source, run_id, model_id=notes["id"]).version
+        if event["champion"]:
+            client.set_registered_model_alias(name, "champion", version)
+        notes["registered"] = {
+            "name": name,
+            "version": str(version),
+            "champion": bool(event["champion"]),
+        }
+
     def _experiment(self, client: Any) -> str:
         found = client.get_experiment_by_name(self.experiment)
         if found is not None:
@@ -274,6 +336,7 @@ class Tracker:
             for name in ("mlflow", "mlflow.store.db.utils"):
                 logging.getLogger(name).setLevel(logging.ERROR)
             self._client = MlflowClient(self.uri, registry_uri=self.uri)
+            self._progressed()
         return self._client
 
 

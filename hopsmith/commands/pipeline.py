@@ -79,6 +79,24 @@ def compile_(
         typer.Option("--tracking-uri", help="MLflow; by default a store in the folder."),
     ] = None,
     experiment: Annotated[str, typer.Option("--experiment", help="MLflow's.")] = "hopsmith",
+    register: Annotated[
+        str | None,
+        typer.Option(
+            "--register",
+            help="Name in MLflow's registry; champion moves to it if it is surely better.",
+        ),
+    ] = None,
+    traces: Annotated[
+        int, typer.Option("--traces", min=0, help="Questions traced to MLflow at the end.")
+    ] = 2,
+    storage: Annotated[
+        str | None,
+        typer.Option("--storage", help="Database URL of the budget study, for many workers."),
+    ] = None,
+    join: Annotated[
+        str | None,
+        typer.Option("--join", help="Help with this study of another process, then end."),
+    ] = None,
     max_calls: Annotated[
         int | None, typer.Option("--max-calls", min=1, help="LM calls to pay for, at most.")
     ] = None,
@@ -115,7 +133,7 @@ def compile_(
     from hopsmith.loading import program_of
     from hopsmith.session import refuse_gold, retriever_for, say_faults, session
     from hopsmith.show import print_json
-    from optimize.compile import check_splits, compile_program
+    from optimize.compile import check_splits, compile_program, join_study
     from optimize.prompts import OPTIMIZERS, PromptLMs, PromptSettings
     from optimize.recipe import Recipe
     from optimize.thresholds import ThresholdSettings
@@ -167,6 +185,9 @@ def compile_(
         workers=settings.at_once,
         max_calls=max_calls if max_calls is not None else settings.max_calls,
         max_cost=max_cost if max_cost is not None else settings.max_cost,
+        storage=storage,
+        register=register,
+        traces=traces,
     )
     every = [q for questions in bench.questions.values() for q in questions]
     narrator = Printer()
@@ -174,6 +195,9 @@ def compile_(
         lms = PromptLMs(
             *(make_lm(settings, n) if n else None for n in (teacher_lm, prompt_lm, reflection_lm))
         )
+        if join is not None:
+            _join(join_study(program, bench, out, join, recipe=recipe, narrator=narrator, lms=lms))
+            return
         tracker = Tracker(tracking_uri or local_uri(out), experiment, out / "spool")
         try:
             done = compile_program(
@@ -192,6 +216,7 @@ def compile_(
             if undelivered:
                 print(undelivered, file=sys.stderr)
     final = done.final and done.final.to_json()
+    name = tracker.registered(done.key)
     if json:
         print_json(
             {
@@ -205,12 +230,22 @@ def compile_(
                 "export": str(done.export),
                 "runs": dict(done.runs),
                 "mlflow": dict(done.mlflow),
+                "registered": name and {"name": name[0], "version": name[1], "champion": name[2]},
                 "spent": done.spent.to_json(),
                 "stopped": done.stopped,
             }
         )
         return
     _print(done, tracking_uri or local_uri(out))
+    if name is not None:
+        champion = "now champion" if name[2] else "champion stays: no sure gain"
+        print(f"registered as {name[0]}, version {name[1]} ({champion})")
+
+
+def _join(choice: Any) -> None:
+    """Say what the study has come to."""
+    done = [row for row in choice.rows if row.state != "failed"]
+    print(f"the study is done: {len(done)} trials; {choice.rule}")
 
 
 def _limited(bench: Any, limit: int | None, seed: int) -> Any:

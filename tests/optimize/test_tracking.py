@@ -68,3 +68,134 @@ def test_a_failed_block_is_a_failed_run(tmp_path: Path) -> None:
         raise ValueError("broken")
     assert tracker.close() is None
     assert runs(tracker.uri)["compile"].info.status == "FAILED"
+
+
+@pytest.fixture
+def exported(words: Any, tmp_path: Path) -> Path:
+    import dspy
+
+    from benchmarks.scripted import stand_in
+    from optimize.export import export
+    from programs import build
+
+    with dspy.context(lm=stand_in("oracle/gold")):
+        return export(build("single_shot", words), tmp_path / "export")
+
+
+def test_a_champion_is_moved_only_when_asked(tmp_path: Path, exported: Path) -> None:
+    from mlflow import MlflowClient
+
+    versions = []
+    for key, champion in (("one", True), ("two", False)):
+        tracker = Tracker(local_uri(tmp_path), "test", tmp_path / "spool")
+        with tracker.run(key, f"compile {key}") as run:
+            run.model(
+                exported / "mlflow_model", "single_shot", registered="answers", champion=champion
+            )
+        assert tracker.close() is None
+        versions.append(tracker.registered(key))
+    client = MlflowClient(tracker.uri, registry_uri=tracker.uri)
+    assert versions == [("answers", "1", True), ("answers", "2", False)]
+    assert str(client.get_model_version_by_alias("answers", "champion").version) == "1"
+
+
+def test_a_model_that_is_delivered_again_is_registered_once(tmp_path: Path, exported: Path) -> None:
+    from mlflow import MlflowClient
+
+    for _ in range(2):
+        tracker = Tracker(local_uri(tmp_path), "test", tmp_path / "spool")
+        with tracker.run("k", "compile") as run:
+            run.model(exported / "mlflow_model", "single_shot", registered="a", champion=False)
+        assert tracker.close() is None
+    client = MlflowClient(tracker.uri, registry_uri=tracker.uri)
+    assert len(client.search_model_versions("name='a'")) == 1
+
+
+def test_a_registered_model_loads_without_pickle(
+    tmp_path: Path, exported: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlflow
+
+    tracker = Tracker(local_uri(tmp_path), "test", tmp_path / "spool")
+    with tracker.run("k", "compile") as run:
+        run.model(exported / "mlflow_model", "single_shot", registered="a", champion=True)
+    assert tracker.close() is None
+    monkeypatch.setenv("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "false")
+    before = mlflow.get_tracking_uri()
+    try:
+        mlflow.set_tracking_uri(tracker.uri)
+        mlflow.set_registry_uri(tracker.uri)
+        folder = mlflow.artifacts.download_artifacts("models:/a@champion")
+    finally:
+        mlflow.set_tracking_uri(before)
+        mlflow.set_registry_uri("")
+    assert (Path(folder) / "MLmodel").is_file()
+
+
+def test_traces_hold_the_search_as_a_retriever_span(world: Any, words: Any, tmp_path: Path) -> None:
+    import dspy
+    import mlflow
+
+    from benchmarks.oracle import OracleAdapter
+    from benchmarks.scripted import stand_in
+    from optimize.tracing import trace
+    from programs import build
+
+    questions = world.questions["dev"][:2]
+    tracker = Tracker(local_uri(tmp_path), "test", tmp_path / "spool")
+    with tracker.run("k", "compile"):
+        run_id = tracker.delivered("k")
+        assert run_id is not None
+        with dspy.context(lm=stand_in("oracle/gold"), adapter=OracleAdapter(questions)):
+            assert trace(build("decompose", words), questions, tracker.uri, run_id) == 2
+    tracker.close()
+    experiment = runs(tracker.uri)["compile"].info.experiment_id
+    client = mlflow.MlflowClient(tracker.uri)
+    traces = client.search_traces(locations=[experiment])
+    assert len(traces) == 2
+    for found in traces:
+        assert found.info.trace_metadata["mlflow.sourceRun"] == run_id
+        spans = found.search_spans(span_type="RETRIEVER")
+        assert spans
+        assert spans[0].outputs[0]["page_content"]
+
+
+@pytest.mark.slow
+def test_a_server_on_postgresql_takes_what_a_spool_holds(
+    postgres: str, tmp_path: Path, exported: Path
+) -> None:
+    import socket
+    import subprocess
+    import sys
+
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    uri = f"http://127.0.0.1:{port}"
+    early = Tracker(uri, "test", tmp_path / "spool")
+    write(early)
+    assert early.close(patience=0.5) is not None
+    store = postgres.replace("postgresql://", "postgresql+psycopg://")
+    server = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)),
+            *("--backend-store-uri", store, "--workers", "1"),
+            *("--artifacts-destination", str(tmp_path / "artifacts")),
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        tracker = Tracker(uri, "test", tmp_path / "spool")
+        with tracker.run("m", "with a model") as run:
+            run.model(exported / "mlflow_model", "single_shot", registered="a", champion=True)
+        assert tracker.close(patience=180) is None
+        assert tracker.registered("m") == ("a", "1", True)
+        assert {"compile", "baseline", "with a model"} <= set(runs(uri))
+    finally:
+        import os
+        import signal
+
+        os.killpg(server.pid, signal.SIGTERM)
+        server.wait(30)
