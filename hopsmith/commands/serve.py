@@ -1,4 +1,4 @@
-"""serve: pipelines behind HTTP."""
+"""serve: pipelines behind HTTP, with a page."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def serve(
     price: opt.Price = None,
     json: opt.Json = False,
 ) -> None:
-    """Serve pipelines: an API of their own, and OpenAI's chat API.
+    """Serve pipelines: an API, OpenAI's chat API, and a page at /.
 
     HOPSMITH_TOKEN is the bearer token that clients must send, HOPSMITH_ADMIN_TOKEN the one for
     /admin/reload. SIGHUP loads the exports anew, SIGTERM stops when what is under way is finished.

@@ -10,7 +10,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -18,6 +18,7 @@ from hopsmith import __version__
 from hopsmith.serving import chat
 from hopsmith.serving.guard import Guard
 from hopsmith.serving.metrics import CONTENT_TYPE, Metrics
+from hopsmith.serving.page import page
 from hopsmith.serving.problems import KINDS, MEDIA_TYPE, Problem, ProblemDetails
 from hopsmith.serving.schema import (
     Answered,
@@ -132,7 +133,12 @@ def chatting(app: FastAPI, service: Service) -> None:
 
 
 def watching(app: FastAPI, service: Service) -> None:
-    """Health, numbers, and reloading."""
+    """The page, health, numbers, and reloading."""
+
+    @app.get("/", include_in_schema=False)
+    async def index() -> HTMLResponse:
+        html, headers = page()
+        return HTMLResponse(html, headers=headers)
 
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:

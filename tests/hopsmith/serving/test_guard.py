@@ -56,7 +56,7 @@ def test_with_the_token_it_answers_and_the_page_and_health_need_none(serve: Any)
     client = serve(token="secret").client
     asked = client.post("/v1/answer", json={"question": "Who?"}, headers=bearer("secret"))
     assert asked.status_code == 200
-    assert [client.get(path).status_code for path in ("/healthz", "/readyz")] == [200] * 2
+    assert [client.get(path).status_code for path in ("/", "/healthz", "/readyz")] == [200] * 3
     assert client.get("/metrics").status_code == 401
 
 
