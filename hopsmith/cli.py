@@ -14,6 +14,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import typer
 
 import hopsmith.commands.corpus
+import hopsmith.commands.index_server
 import hopsmith.commands.pipeline
 import hopsmith.commands.questions
 import hopsmith.commands.serve
@@ -28,6 +29,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 hopsmith.commands.corpus.register(app)
+hopsmith.commands.index_server.register(app)
 hopsmith.commands.questions.register(app)
 hopsmith.commands.pipeline.register(app)
 hopsmith.commands.serve.register(app)

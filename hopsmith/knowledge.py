@@ -16,6 +16,7 @@ from programs import MethodInfo
 from programs.knowledge import Knowledge
 from retrieval import Passage, Retriever
 from retrieval.contract import ReadsCorpus
+from retrieval.wire import is_url
 
 if TYPE_CHECKING:
     from programs.knowledge.store import GraphStore
@@ -26,7 +27,7 @@ def knowledge_for(
     retriever: Retriever,
     *,
     graph: str | None = None,
-    index: Path | None = None,
+    index: str | Path | None = None,
     benchmark: Benchmark | None = None,
 ) -> Knowledge | None:
     """The graph that a method is to walk, held to the index that is searched; None where it takes
@@ -38,7 +39,8 @@ def knowledge_for(
     if graph is not None:
         return opened(GraphStore(graph), retriever)
     if index is not None:
-        return opened(GraphStore(beside(index)), retriever) if beside(index).is_file() else None
+        path = None if is_url(index) else beside(Path(index))
+        return opened(GraphStore(path), retriever) if path and path.is_file() else None
     if benchmark is None or not benchmark.triples:
         return None
     return opened(GraphStore(benchmark_graph(benchmark)), retriever)

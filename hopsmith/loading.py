@@ -13,7 +13,7 @@ import dspy
 
 from hopsmith.errors import HopsmithError
 from hopsmith.lm import configure_cache, make_adapter, make_lm
-from hopsmith.session import asking, filtered
+from hopsmith.session import asking, retriever_for
 from hopsmith.settings import Settings, load_settings
 from hopsmith.show import passage_json
 from optimize.errors import ExportError
@@ -21,8 +21,9 @@ from optimize.export import PipelineFile, build_part
 from optimize.rows import hop_rows
 from programs import MultiHopProgram
 from programs.step import ROLE_LMS
-from retrieval import Retriever, open_index
+from retrieval import Retriever
 from retrieval.contract import identity_of
+from retrieval.wire import is_url
 
 
 class Pipeline:
@@ -66,25 +67,28 @@ def load(
     checkpoint: str | None = None,
     where: Sequence[str] | None = None,
     force: bool = False,
-    retriever: Retriever | None = None,
+    retriever: Retriever | str | None = None,
     adapter: Any = None,
 ) -> Pipeline:
     """Load an export.
 
-    ``index`` (or ``HOPSMITH_INDEX``) is searched by the engine that was measured, of it the
-    passages that meet the conditions ``where`` (``["year>=2020"]``); ``lm`` is a name, an LM or
-    settings, and by default ``HOPSMITH_LM`` or the LM that was measured. Raises ``ExportError``
+    ``index`` (or ``HOPSMITH_INDEX``: a folder, or a server's address) is searched by the engine
+    that was measured, of it the passages that meet the conditions ``where`` (``["year>=2020"]``);
+    ``retriever`` (or ``HOPSMITH_RETRIEVER``) is one's own, as an object or ``module:factory``,
+    which is called with ``index`` where that is given. ``lm`` is a name, an LM or settings, and by
+    default ``HOPSMITH_LM`` or the LM that was measured. Raises ``ExportError``
     when the index's encoder or engine differs (``force`` says so and goes on) or the saved state
     doesn't fit; warns when the corpus changed.
     """
     file = PipelineFile.read(Path(path))
-    if retriever is None:
-        folder = index or os.environ.get("HOPSMITH_INDEX")
-        if not folder:
+    retriever = retriever or os.environ.get("HOPSMITH_RETRIEVER")
+    if retriever is None or isinstance(retriever, str):
+        place = index or os.environ.get("HOPSMITH_INDEX")
+        if retriever is None and not place:
             raise HopsmithError("no index: give index=… (--index DIR) or set HOPSMITH_INDEX")
-        engine = engine or file.retriever.get("engine")
-        opened = open_index(folder, engine=engine, checkpoint=checkpoint)
-        retriever = filtered(opened, where)
+        if retriever is None and not is_url(place):
+            engine = engine or file.retriever.get("engine")
+        retriever = retriever_for(place or None, None, engine, checkpoint, where, retriever)
     return Pipeline(file, _program(file, retriever, force), _context(file, lm, adapter))
 
 

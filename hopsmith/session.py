@@ -25,7 +25,7 @@ from programs.ledger import PRICE
 from programs.program import DEADLINE
 from programs.scope import WINDOW
 from programs.step import ROLE_LMS
-from retrieval import BaseRetriever, Retriever, build_index, open_index
+from retrieval import BaseRetriever, Retriever, build_index, open_retriever, plugged
 from retrieval.contract import ReadsCorpus
 from retrieval.corpus import CorpusHash
 from retrieval.folders import cache_folder
@@ -111,20 +111,23 @@ def say_faults(benchmark: Benchmark) -> None:
 
 
 def retriever_for(
-    index: Path | None,
+    index: str | Path | None,
     benchmark: Benchmark | None = None,
     engine: str | None = None,
     checkpoint: str | None = None,
     where: Sequence[str] | None = None,
+    own: str | None = None,
 ) -> Retriever:
-    """The index given, else the benchmark's own corpus, indexed once into the cache folder; of it
-    the passages that meet the conditions ``where``."""
-    if index is not None:
-        found = open_index(index, engine=engine, checkpoint=checkpoint)
+    """The retriever of one's own or the index given, else the benchmark's own corpus, indexed once
+    into the cache folder; of it the passages that meet the conditions ``where``."""
+    if own is not None:
+        found = own_retriever(own, index, engine=engine, checkpoint=checkpoint)
+    elif index is not None:
+        found = open_retriever(index, engine=engine, checkpoint=checkpoint)
     elif benchmark is None or not len(benchmark.corpus):
         raise HopsmithError("no index: give --index DIR (hopsmith index CORPUS --out DIR makes it)")
     else:
-        found = open_index(cached_index(benchmark), engine=engine)
+        found = open_retriever(cached_index(benchmark), engine=engine)
     return filtered(found, where)
 
 
@@ -150,7 +153,7 @@ def refuse_gold(method: str) -> None:
 def golden_for(
     questions: Sequence[Question],
     benchmark: Benchmark,
-    index: Path | None = None,
+    index: str | Path | None = None,
     engine: str | None = None,
     checkpoint: str | None = None,
 ) -> Retriever:
@@ -162,6 +165,18 @@ def golden_for(
     if not isinstance(found, ReadsCorpus):
         raise HopsmithError("this index can't list its passages: give the corpus with --corpus")
     return GoldenRetriever(questions, found.corpus())
+
+
+def own_retriever(name: str, index: str | Path | None = None, **of_an_index: Any) -> BaseRetriever:
+    """A plug-in by name, looked for in the working folder too. Raises ``HopsmithError`` for flags
+    that only an index understands."""
+    given = [f"--{flag}" for flag, value in of_an_index.items() if value is not None]
+    if given:
+        raise HopsmithError(f"{' and '.join(given)} can't change --retriever {name}: leave it out")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    return plugged(name, None if index is None else str(index))
 
 
 def cached_index(benchmark: Benchmark) -> Path:

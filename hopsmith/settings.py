@@ -17,6 +17,7 @@ from pydantic_settings import (
 )
 
 from hopsmith.errors import HopsmithError
+from retrieval.wire import TOKEN as INDEX_TOKEN
 
 TOML = "hopsmith.toml"
 
@@ -52,7 +53,12 @@ class Settings(BaseSettings):
     prompts. Off, an answer never depends on what was asked before it."""
     in_flight: int = Field(16, ge=1, le=1024)
     """Requests under way at once at one endpoint, ``--lm local`` aside."""
-    index: Path | None = None
+    index: str | None = None
+    """A folder, or the address of an index server (``http://HOST:PORT``)."""
+    index_token: SecretStr | None = None
+    """The index server's bearer token."""
+    retriever: str | None = None
+    """An own retriever, ``module:factory``; ``index`` is then what it is called with."""
     graph: str | None = None
     """The graph of the corpus, a file or a database URL; by default the file beside the index."""
     cache: Path | None = None
@@ -118,7 +124,8 @@ def load_settings(**flags: Any) -> Settings:
     """Settings with the given flags; a flag that is None was not given. Raises ``HopsmithError``
     naming the variable, file or flag at fault.
 
-    A cache folder that was set is handed on as ``HOPSMITH_CACHE``, where every room looks.
+    A cache folder or index token that was set is handed on as ``HOPSMITH_CACHE`` or
+    ``HOPSMITH_INDEX_TOKEN``, where every room looks.
     """
     given = {k: v for k, v in flags.items() if v is not None}
     try:
@@ -132,6 +139,8 @@ def load_settings(**flags: Any) -> Settings:
         raise HopsmithError(f"{TOML} or HOPSMITH_… can't be read: {fault}") from fault
     if settings.cache is not None:
         os.environ["HOPSMITH_CACHE"] = str(settings.cache.expanduser().resolve())
+    if settings.index_token is not None:
+        os.environ[INDEX_TOKEN] = settings.index_token.get_secret_value()
     return settings
 
 

@@ -27,12 +27,13 @@ from programs.budget import HopBudget, Knob
 from programs.errors import BudgetError, OutOfBudget, QuestionError
 from programs.evidence import Conclusion, Evidence, StopReason
 from programs.fan_out import fan_out
+from programs.faults import StopRun
 from programs.ledger import Ledger
 from programs.metered import MeteredAdapter
 from programs.scope import Meter, Scope, current, entering
 from programs.state import dump_program, load_program
 from programs.step import Step
-from retrieval import Passage, Retriever
+from retrieval import Passage, RetrievalError, Retriever
 from signatures import Answer, Context, render
 
 DEADLINE = "hopsmith_deadline"
@@ -113,6 +114,10 @@ class MultiHopProgram(dspy.Module):  # type: ignore[misc]
             end = self.solve(question, evidence)
         except OutOfBudget:
             end = self.at_cap(question, evidence)
+        except RetrievalError as fault:
+            if getattr(fault, "stops_run", False):
+                raise StopRun(str(fault)) from fault
+            raise
         answer, stop = settled(end.answer, end.stop_reason)
         if answer is None and stop not in ("unanswerable", "error"):
             stop = "budget" if stop == "budget" else "unanswerable"

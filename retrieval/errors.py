@@ -15,3 +15,14 @@ class CorpusError(RetrievalError, ValueError):
 
 class IndexFault(RetrievalError):
     """An index that is missing, broken, half-built or of another encoder or engine."""
+
+
+class RetrieverFault(RetrievalError):
+    """A plugged-in retriever that can't be opened."""
+
+
+class RemoteFault(IndexFault):
+    """An index elsewhere that can't be reached, refuses us or answers something else."""
+
+    stops_run = True
+    """Read by ``programs``: without its index a run only writes failures."""

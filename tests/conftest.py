@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +101,31 @@ def small_index(world: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> P
     folder = tmp_path_factory.mktemp("index") / "small"
     build_index(world.corpus, folder)
     return folder
+
+
+@contextmanager
+def _serving(app: Any, **options: Any) -> Iterator[str]:
+    """Serve an ASGI application from a thread; yields ``http://127.0.0.1:PORT``. The socket listens
+    before the thread starts, so that a first request waits instead of failing."""
+    import uvicorn
+
+    listening = socket.create_server(("127.0.0.1", 0))
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", **options))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        listening.close()
+
+
+@pytest.fixture(scope="session")
+def serving() -> Callable[..., AbstractContextManager[str]]:
+    """``with serving(app) as url``: a live server on loopback for the block."""
+    return _serving
 
 
 @pytest.fixture(scope="session")

@@ -118,6 +118,7 @@ def search(
     queries: Annotated[list[str] | None, typer.Argument(help="Queries.")] = None,
     file: Annotated[Path | None, typer.Option("--queries", help="A file, a query a line.")] = None,
     index: opt.Index = None,
+    own: opt.Retriever = None,
     engine: opt.Engine = None,
     checkpoint: opt.Checkpoint = None,
     where: opt.Where = None,
@@ -135,8 +136,10 @@ def search(
         asked += [line for line in file.read_text("utf-8").splitlines() if line.strip()]
     if not asked:
         raise HopsmithError('no query: hopsmith search "query" --index DIR')
-    settings = opt.settings_flags(index=index)
-    retriever = retriever_for(settings.index, engine=engine, checkpoint=checkpoint, where=where)
+    settings = opt.settings_flags(index=index, retriever=own)
+    retriever = retriever_for(
+        settings.index, None, engine, checkpoint, where=where, own=settings.retriever
+    )
     results = retriever.search(asked, k)
     if json:
         print_json(

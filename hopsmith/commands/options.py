@@ -28,7 +28,12 @@ Noise = Annotated[
     float | None, typer.Option("--oracle-noise", help="How often a step of the oracle fails.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
-Index = Annotated[Path | None, typer.Option("--index", help="An index folder.")]
+Index = Annotated[
+    str | None, typer.Option("--index", help="An index folder, or http://HOST:PORT of a server.")
+]
+Retriever = Annotated[
+    str | None, typer.Option("--retriever", help="An own retriever: module:factory.")
+]
 Graph = Annotated[
     str | None,
     typer.Option(
@@ -88,7 +93,8 @@ def settings_flags(
     price: str | None = None,
     no_cache: bool = False,
     oracle_noise: float | None = None,
-    index: Path | None = None,
+    index: str | None = None,
+    retriever: str | None = None,
     graph: str | None = None,
 ) -> Any:
     """Settings from the flags given."""
@@ -107,6 +113,7 @@ def settings_flags(
         oracle_noise=oracle_noise,
         index=index,
         graph=graph,
+        retriever=retriever,
     )
 
 

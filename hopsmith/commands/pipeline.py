@@ -33,6 +33,7 @@ def compile_(
         int | None, typer.Option("--limit", min=1, help="Only so many questions of each split.")
     ] = None,
     index: opt.Index = None,
+    own: opt.Retriever = None,
     engine: opt.Engine = None,
     checkpoint: opt.Checkpoint = None,
     budget: opt.Budget = None,
@@ -157,6 +158,7 @@ def compile_(
         price=price,
         oracle_noise=oracle_noise,
         index=index,
+        retriever=own,
     )
     bench = load_benchmark(
         benchmark or "own", train=train, dev=dev, test=test, corpus=corpus, seed=settings.seed
@@ -164,7 +166,7 @@ def compile_(
     say_faults(bench)
     bench = _limited(bench, limit, settings.seed)
     check_splits(bench)
-    retriever = retriever_for(settings.index, bench, engine, checkpoint)
+    retriever = retriever_for(settings.index, bench, engine, checkpoint, own=settings.retriever)
     if pipeline is not None:
         program = program_of(pipeline, retriever)
         program = program.with_budget(HopBudget.parse(budget or "", program.budget))

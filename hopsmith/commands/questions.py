@@ -24,6 +24,7 @@ def ask(
     force: opt.Force = False,
     index: opt.Index = None,
     graph: opt.Graph = None,
+    own: opt.Retriever = None,
     engine: opt.Engine = None,
     checkpoint: opt.Checkpoint = None,
     where: opt.Where = None,
@@ -61,6 +62,7 @@ def ask(
         no_cache=no_cache,
         index=index,
         graph=graph,
+        retriever=own,
     )
     if not question.strip():
         raise HopsmithError('the question is empty: hopsmith ask "…" --index DIR')
@@ -78,13 +80,16 @@ def ask(
             checkpoint=checkpoint,
             where=where,
             force=force,
+            retriever=settings.retriever,
         )
         check_question(loaded.context["lm"], question)
         prediction = loaded(question)
     else:
         refuse_gold(method)
         bounds = HopBudget.parse(budget or "", method_of(method).default_budget())
-        retriever = retriever_for(settings.index, engine=engine, checkpoint=checkpoint, where=where)
+        retriever = retriever_for(
+            settings.index, None, engine, checkpoint, where=where, own=settings.retriever
+        )
         info = method_of(method).info
         knowledge = knowledge_for(info, retriever, graph=settings.graph, index=settings.index)
         program = build(method, retriever, bounds, knowledge=knowledge, **opt.arguments(arg))
@@ -134,6 +139,7 @@ def evaluate(
     run: Annotated[Path | None, typer.Option("--out", help="The run folder.")] = None,
     index: opt.Index = None,
     graph: opt.Graph = None,
+    own: opt.Retriever = None,
     engine: opt.Engine = None,
     checkpoint: opt.Checkpoint = None,
     budget: opt.Budget = None,
@@ -175,6 +181,7 @@ def evaluate(
         oracle_noise=oracle_noise,
         index=index,
         graph=graph,
+        retriever=own,
     )
     opt.alone(pipeline, budget=budget, arg=arg)
     files: dict[str, Any] = {split: data} if data is not None else {}
@@ -185,7 +192,7 @@ def evaluate(
     if pipeline is None and method_of(method).info.gold:
         retriever = golden_for(asked, bench, settings.index, engine, checkpoint)
     else:
-        retriever = retriever_for(settings.index, bench, engine, checkpoint)
+        retriever = retriever_for(settings.index, bench, engine, checkpoint, own=settings.retriever)
     if pipeline is not None:
         from hopsmith.loading import measured_settings, program_of
 
