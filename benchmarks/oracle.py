@@ -252,6 +252,7 @@ def _fact_answers(fact: str) -> list[str]:
     return [a.strip() for a in re.split(r" or ", answer) if a.strip()]
 
 
+from benchmarks import oracle_code as _code  # noqa: E402,F401  registers its answerers
 from benchmarks import oracle_graph as _graph  # noqa: E402,F401  registers its answerers
 from benchmarks import oracle_guide as _guide  # noqa: E402,F401  registers its answerers
 from benchmarks import oracle_papers as _papers  # noqa: E402,F401  registers its answerers

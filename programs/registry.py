@@ -26,6 +26,8 @@ OURS: dict[str, str] = {
     "long_context": "programs.long_context:LongContext",
     "golden": "programs.golden:Golden",
     "react": "programs.react:ReAct",
+    "code_agent": "programs.code_agent:CodeAgent",
+    "rlm": "programs.rlm:RLM",
     "self_ask": "programs.self_ask:SelfAsk",
     "ircot": "programs.ircot:IRCoT",
     "graph": "programs.graph:Graph",

@@ -4,6 +4,7 @@ A signature's docstring is its prompt."""
 from signatures.actor import Act, AnswerFromSteps
 from signatures.classifier import Classify, QuestionKind
 from signatures.closed_book import Recall, RecallStepByStep
+from signatures.coder import AnswerFromCode, Delegate, ExploreCorpus, WriteCode
 from signatures.controller import NextSearch
 from signatures.conversation import StandAlone
 from signatures.expander import Expand, RepairSplit
@@ -32,14 +33,17 @@ __all__ = [
     "RENDERING_VERSION",
     "Act",
     "Answer",
+    "AnswerFromCode",
     "AnswerFromSteps",
     "Claim",
     "Classify",
     "Condense",
     "Context",
     "Decompose",
+    "Delegate",
     "Edges",
     "Expand",
+    "ExploreCorpus",
     "ExtractPropositions",
     "ExtractTriples",
     "FollowEdges",
@@ -65,6 +69,7 @@ __all__ = [
     "SynthesizeNeeds",
     "Triple",
     "VerifySplit",
+    "WriteCode",
     "field_key",
     "render",
     "shape_hash",

@@ -1,0 +1,106 @@
+"""rlm: a recursive language model (Zhang, Kraska and Khattab, 2025), by dspy.RLM."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import dspy
+from dspy.primitives.code_interpreter import CodeInterpreterError
+
+from programs.budget import HopBudget, Knob
+from programs.errors import ProgramError
+from programs.evidence import Conclusion, Evidence
+from programs.interpreter import Kind, Sandbox
+from programs.par2 import ended
+from programs.program import MethodInfo, MultiHopProgram
+from programs.repl import search, search_batched
+from programs.searching import Acting, searching
+from programs.step import Step
+from retrieval import Retriever
+from signatures import Delegate, ExploreCorpus
+
+DELEGATE = "hopsmith_delegate"
+"""Key in ``dspy.settings``: the step that answers the code's own questions to an LM."""
+SUB_CALLS = 20
+"""LM calls that the code of one question may make itself; ``lm_calls`` bounds them too."""
+
+
+class RLM(MultiHopProgram):
+    """A recursive language model with the corpus behind a search.
+
+    The LM writes Python in a REPL as in ``code_agent``, and its code may ask an LM too
+    (``llm_query``, ``llm_query_batched``): role ``sub``, so that ``--role-lm sub=NAME`` gives it
+    a cheaper one. Queries are hops as in ``code_agent``, and its bounds are the same ones.
+
+    Decisions of ours: the corpus is reached by search() and not a variable; predictors of DSPy
+    can't be built inside the sandbox, so that every LM call is metered as one of a role; code
+    that is killed ends the loop, and the answer is written from the passages found (``budget``).
+    """
+
+    info = MethodInfo(
+        "rlm",
+        "Zhang et al. 2025, Recursive Language Models; a baseline of Hi-Q",
+        "write Python that searches and asks a sub-LM, submit",
+    )
+    knobs = (
+        Knob("passages", (2, 3, 5, 8)),
+        Knob("hops", (1, 2, 3, 4, 5)),
+        Knob("sub_queries", (1, 3, 5)),
+    )
+
+    def __init__(
+        self, retriever: Retriever, budget: HopBudget | None = None, sandbox: Kind = "auto"
+    ) -> None:
+        super().__init__(retriever, budget, sandbox=sandbox)
+        self.sandbox = Sandbox(sandbox)
+        self.agent = Loop(self.sandbox)
+        self.delegate = Step(Delegate, "sub", {"reply": ""})
+
+    def solve(self, question: str, evidence: Evidence) -> Conclusion:
+        rounds = self.budget.hops + 1
+        agent = copy.copy(self.agent)
+        agent.max_iters = rounds + 1
+        queries = rounds * self.budget.sub_queries
+        factory = dspy.settings.get("interpreter_factory") or self.sandbox
+        with searching(self, evidence, "coder", queries, **{DELEGATE: self.delegate}) as here:
+            try:
+                end = agent(question=question, interpreter_factory=factory)
+            except CodeInterpreterError as fault:
+                return Conclusion(self.write(question, evidence), "budget", str(fault))
+        return ended(end.answer, "budget" if end.get("forced") else "answered", here.error)
+
+
+class Loop(dspy.RLM):  # type: ignore[misc]
+    """dspy.RLM with our steps in place of its predictors."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        super().__init__(
+            ExploreCorpus,
+            max_llm_calls=SUB_CALLS,
+            tools=[search, search_batched],
+            sub_lm=ask_sub,
+            interpreter_factory=sandbox,
+        )
+        action, extract = self._build_signatures()
+        nothing = {"reasoning": "", "code": ""}
+        self.generate_action = Acting(action, "coder", nothing, thought="reasoning")
+        self.extract = Step(extract, "writer", {"answer": ""}, last=True)
+
+    def _setup_facade(self, *_: Any) -> str:
+        return ""
+
+    def _extract_fallback(self, *given: Any) -> dspy.Prediction:
+        end = super()._extract_fallback(*given)
+        end.forced = True
+        return end
+
+
+def ask_sub(prompt: str) -> list[str]:
+    """The code's own question to an LM: metered, and by the LM of its role."""
+    step = dspy.settings.get(DELEGATE)
+    if not isinstance(step, Step):
+        raise ProgramError("the sub-LM answers inside an rlm question only")
+    reply = step(prompt=str(prompt))
+    error = reply.get("error")
+    return [f"[error] {error}" if error else str(reply.reply)]
