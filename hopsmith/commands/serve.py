@@ -97,6 +97,7 @@ def serve(
     import sys
 
     from hopsmith.errors import HopsmithError
+    from hopsmith.lm import ORACLE
     from hopsmith.serving.app import create_app
     from hopsmith.serving.catalogue import Canary, Catalogue
     from hopsmith.serving.journal import Journal, redaction
@@ -122,6 +123,8 @@ def serve(
     check_host(host, token)
     if not exports and not method:
         raise HopsmithError("nothing to serve: give an EXPORT, or --method NAME")
+    if settings.lm == ORACLE:
+        raise HopsmithError("--lm oracle answers a benchmark's questions only: name another LM")
     if settings.index is None:
         raise HopsmithError("no index: give --index DIR (hopsmith index CORPUS --out DIR makes it)")
     at_once = concurrency or settings.at_once
