@@ -18,6 +18,7 @@ import hopsmith.commands.index_server
 import hopsmith.commands.pipeline
 import hopsmith.commands.questions
 import hopsmith.commands.serve
+import hopsmith.commands.training_questions
 
 app = typer.Typer(
     name="hopsmith",
@@ -33,6 +34,7 @@ hopsmith.commands.index_server.register(app)
 hopsmith.commands.questions.register(app)
 hopsmith.commands.pipeline.register(app)
 hopsmith.commands.serve.register(app)
+hopsmith.commands.training_questions.register(app)
 
 
 def main() -> None:
