@@ -58,3 +58,13 @@ def _act(asked: Asked) -> dict[str, Any]:
 @answers(signatures.AnswerFromSteps)
 def _answer_from_steps(asked: Asked) -> dict[str, Any]:
     return {"answer": final_answer(asked)}
+
+
+@answers(signatures.Rerank)
+def _rerank(asked: Asked) -> dict[str, Any]:
+    """The passage of the hop that the query asks for, then the question's others, then the rest."""
+    hop = asked.hop_for(asked.inputs["query"])
+    own = hop.passage if hop else None
+    shown = list(enumerate(asked.inputs["context"].ids, 1))
+    shown.sort(key=lambda pair: (pair[1] != own, pair[1] not in asked.gold.supporting))
+    return {"order": [number for number, _ in shown]}

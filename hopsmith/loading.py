@@ -13,6 +13,7 @@ import dspy
 
 from hopsmith.errors import HopsmithError
 from hopsmith.lm import configure_cache, make_adapter, make_lm
+from hopsmith.reranking import reranked_as
 from hopsmith.session import asking, retriever_for
 from hopsmith.settings import Settings, load_settings
 from hopsmith.show import passage_json
@@ -21,7 +22,7 @@ from optimize.export import PipelineFile, build_part
 from optimize.rows import hop_rows
 from programs import MultiHopProgram
 from programs.step import ROLE_LMS
-from retrieval import Retriever
+from retrieval import BaseRetriever, Retriever
 from retrieval.contract import identity_of
 from retrieval.wire import is_url
 
@@ -89,12 +90,17 @@ def load(
         if retriever is None and not is_url(place):
             engine = engine or file.retriever.get("engine")
         retriever = retriever_for(place or None, None, engine, checkpoint, where, retriever)
-    return Pipeline(file, _program(file, retriever, force), _context(file, lm, adapter))
+    rerank = lm.rerank if isinstance(lm, Settings) else None
+    return Pipeline(file, _program(file, retriever, force, rerank), _context(file, lm, adapter))
 
 
-def program_of(path: Path | str, retriever: Retriever, force: bool = False) -> MultiHopProgram:
-    """The program of an export over a retriever, without its LM."""
-    return _program(PipelineFile.read(Path(path)), retriever, force)
+def program_of(
+    path: Path | str, retriever: Retriever, force: bool = False, rerank: str | None = None
+) -> MultiHopProgram:
+    """The program of an export over a retriever, without its LM. What was found is reranked as it
+    was when the export was measured; ``rerank`` says where its cross-encoder lies, when it isn't
+    found by itself."""
+    return _program(PipelineFile.read(Path(path)), retriever, force, rerank)
 
 
 def measured_settings(path: Path | str, settings: Settings) -> Settings:
@@ -102,7 +108,11 @@ def measured_settings(path: Path | str, settings: Settings) -> Settings:
     return _measured(PipelineFile.read(Path(path)), settings)
 
 
-def _program(file: PipelineFile, retriever: Retriever, force: bool) -> MultiHopProgram:
+def _program(
+    file: PipelineFile, retriever: Retriever, force: bool, rerank: str | None = None
+) -> MultiHopProgram:
+    if isinstance(retriever, BaseRetriever) and "rerank" not in retriever.identity:
+        retriever = reranked_as(retriever, file.retriever.get("rerank"), rerank)
     check_retriever(file, retriever, force)
     program = build_part(file.program, retriever)
     program.load_state(file.state)

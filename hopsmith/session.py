@@ -17,6 +17,7 @@ from benchmarks.golden import GoldenRetriever
 from benchmarks.oracle import OracleAdapter
 from hopsmith.errors import HopsmithError
 from hopsmith.lm import LOCAL, ORACLE, configure_cache, make_adapter, make_lm, role_lms
+from hopsmith.reranking import reranked
 from hopsmith.settings import Settings
 from hopsmith.window import count_tokens, window
 from programs import method as method_of
@@ -25,7 +26,7 @@ from programs.ledger import PRICE
 from programs.program import DEADLINE
 from programs.scope import WINDOW
 from programs.step import ROLE_LMS
-from retrieval import BaseRetriever, Retriever, build_index, open_retriever, plugged
+from retrieval import BaseRetriever, build_index, open_retriever, plugged
 from retrieval.contract import ReadsCorpus
 from retrieval.corpus import CorpusHash
 from retrieval.folders import cache_folder
@@ -117,9 +118,11 @@ def retriever_for(
     checkpoint: str | None = None,
     where: Sequence[str] | None = None,
     own: str | None = None,
-) -> Retriever:
+    settings: Settings | None = None,
+) -> BaseRetriever:
     """The retriever of one's own or the index given, else the benchmark's own corpus, indexed once
-    into the cache folder; of it the passages that meet the conditions ``where``."""
+    into the cache folder; of it the passages that meet the conditions ``where``, reranked as the
+    settings say."""
     if own is not None:
         found = own_retriever(own, index, engine=engine, checkpoint=checkpoint)
     elif index is not None:
@@ -128,7 +131,8 @@ def retriever_for(
         raise HopsmithError("no index: give --index DIR (hopsmith index CORPUS --out DIR makes it)")
     else:
         found = open_retriever(cached_index(benchmark), engine=engine)
-    return filtered(found, where)
+    narrow = filtered(found, where)
+    return reranked(narrow, settings.rerank, settings.rerank_candidates) if settings else narrow
 
 
 def filtered(retriever: BaseRetriever, where: Sequence[str] | None) -> BaseRetriever:
@@ -156,7 +160,7 @@ def golden_for(
     index: str | Path | None = None,
     engine: str | None = None,
     checkpoint: str | None = None,
-) -> Retriever:
+) -> BaseRetriever:
     """The questions' gold passages, from the benchmark's corpus, or from the index if it has
     none."""
     if len(benchmark.corpus):

@@ -61,6 +61,10 @@ class Settings(BaseSettings):
     """An own retriever, ``module:factory``; ``index`` is then what it is called with."""
     graph: str | None = None
     """The graph of the corpus, a file or a database URL; by default the file beside the index."""
+    rerank: str = "none"
+    """What orders a search's first passages: ``none``, ``lm`` or ``cross-encoder:NAME``."""
+    rerank_candidates: int | None = Field(None, ge=2, le=200)
+    """How many passages that are; by default 10 for ``lm``, 30 for a cross-encoder."""
     cache: Path | None = None
     """Folder of what is made once: weights, checkpoints, indexes of benchmarks, LM answers. By
     default the user's cache folder."""

@@ -66,7 +66,7 @@ def checkpoint(name: str | None = None) -> CheckpointSpec:
     path = Path(str(name)).expanduser()
     if path.is_dir():
         return _spec(path.name, path.resolve())
-    return replace(_spec(str(name), _from_hub(str(name))), hub=str(name))
+    return replace(_spec(str(name), from_hub(str(name))), hub=str(name))
 
 
 def checkpoint_of(
@@ -78,13 +78,13 @@ def checkpoint_of(
     Raises ``IndexFault`` when what is found differs in more than its name, or nothing is found.
     """
     ours = identity.get("name") == MINILM
-    seen = None if given or ours else _seen(str(identity.get("weights")))
-    if not (given or hub or seen or ours):
+    before = None if given or ours else seen(str(identity.get("weights")))
+    if not (given or hub or before or ours):
         raise IndexFault(
             f"the index was encoded with the checkpoint {identity.get('name')}, which isn't found "
             "here: say where it is with --checkpoint"
         )
-    here = checkpoint(given or (str(seen) if seen else hub))
+    here = checkpoint(given or (str(before) if before else hub))
     differs = [k for k, v in here.identity.items() if k != "name" and identity.get(k) != v]
     if differs:
         raise IndexFault(
@@ -94,7 +94,7 @@ def checkpoint_of(
     return replace(here, name=str(identity.get("name")))
 
 
-def _seen(weights: str) -> Path | None:
+def seen(weights: str) -> Path | None:
     """A folder whose weights had this hash when they were last read."""
     for key, digest in _hashes().items():
         path = Path(key.rsplit(":", 2)[0])
@@ -104,7 +104,7 @@ def _seen(weights: str) -> Path | None:
 
 
 def _spec(name: str, folder: Path, augment: bool | None = None) -> CheckpointSpec:
-    weights = _weights_file(folder)
+    weights = weights_file(folder)
     shapes = _shapes(weights)
     if "linear.weight" not in shapes:
         raise IndexFault(
@@ -121,7 +121,7 @@ def _spec(name: str, folder: Path, augment: bool | None = None) -> CheckpointSpe
     return CheckpointSpec(
         name=name,
         folder=folder,
-        weights=_sha256(weights),
+        weights=weights_hash(weights),
         dim=int(shapes["linear.weight"][0]),
         doc_maxlen=int(metadata.get("doc_maxlen", 220)),
         query_maxlen=int(metadata.get("query_maxlen", 32)),
@@ -129,7 +129,8 @@ def _spec(name: str, folder: Path, augment: bool | None = None) -> CheckpointSpe
     )
 
 
-def _weights_file(folder: Path) -> Path:
+def weights_file(folder: Path) -> Path:
+    """Raises ``IndexFault`` when there is none."""
     for name in ("model.safetensors", "pytorch_model.bin"):
         if (folder / name).is_file():
             return folder / name
@@ -149,7 +150,7 @@ def _shapes(weights: Path) -> dict[str, list[int]]:
     return {k: list(v.shape) for k, v in state.items()}
 
 
-def _sha256(path: Path) -> str:
+def weights_hash(path: Path) -> str:
     """Of a file's bytes; remembered beside the cache by size and time of change."""
     stat = path.stat()
     notes = cache_folder() / HASHES
@@ -239,13 +240,14 @@ def _built_minilm() -> Path:
     return folder
 
 
-def _from_hub(name: str) -> Path:
+def from_hub(name: str, kind: str = "checkpoint") -> Path:
+    """A hub repository's folder here. Raises ``IndexFault`` when it can't be fetched."""
     from huggingface_hub import snapshot_download
 
     try:
         return Path(snapshot_download(name)).resolve()
     except Exception as fault:
         raise IndexFault(
-            f"checkpoint {name} is no folder here and can't be fetched from the hub "
-            f"({type(fault).__name__}): give a folder, or leave --checkpoint out"
+            f"{kind} {name} is no folder here and can't be fetched from the hub "
+            f"({type(fault).__name__}): give a folder, or leave it out"
         ) from fault

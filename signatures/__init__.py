@@ -20,6 +20,7 @@ from signatures.follow_up import FollowUp
 from signatures.planner import Decompose, PlanCoverage, RepairPlan
 from signatures.reasoner import NextThought
 from signatures.rendering import RENDERING_VERSION, Context, render, tokens
+from signatures.reranker import Rerank
 from signatures.resolver import Resolve, ResolveCandidates, ResolveScored
 from signatures.rewriter import Rewrite
 from signatures.roles import field_key, shape_hash, signature_hash
@@ -57,6 +58,7 @@ __all__ = [
     "RecallStepByStep",
     "RepairPlan",
     "RepairSplit",
+    "Rerank",
     "Resolve",
     "ResolveCandidates",
     "ResolveScored",

@@ -129,6 +129,37 @@ def serving() -> Callable[..., AbstractContextManager[str]]:
 
 
 @pytest.fixture(scope="session")
+def make_cross_encoder() -> Callable[..., Path]:
+    """``make_cross_encoder(folder, words, labels)`` saves a tiny BERT of random weights."""
+
+    def make(folder: Path, words: Sequence[str], labels: int = 1) -> Path:
+        """A tiny BERT of random weights over the words, as transformers saves it."""
+        import torch
+        from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
+
+        folder.mkdir(parents=True)
+        vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *dict.fromkeys(words)]
+        (folder / "words.txt").write_text("\n".join(vocabulary))
+        torch.manual_seed(labels)
+        config = BertConfig(
+            vocab_size=len(vocabulary),
+            hidden_size=32,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=32,
+            max_position_embeddings=64,
+            num_labels=labels,
+            initializer_range=0.5,
+        )
+        BertForSequenceClassification(config).save_pretrained(folder)
+        tokenizer = BertTokenizerFast(vocab_file=str(folder / "words.txt"), model_max_length=64)
+        tokenizer.save_pretrained(folder)
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
 def data() -> Path:
     """The folder of real questions; tests that need it are skipped where it isn't."""
     root = Path(__file__).resolve().parent.parent

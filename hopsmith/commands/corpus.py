@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -122,11 +123,16 @@ def search(
     engine: opt.Engine = None,
     checkpoint: opt.Checkpoint = None,
     where: opt.Where = None,
+    rerank: opt.Rerank = None,
+    rerank_candidates: opt.RerankCandidates = None,
     k: Annotated[int, typer.Option("--k", help="Passages per query.")] = 5,
+    lm: opt.LM = None,
+    api_base: opt.ApiBase = None,
     json: opt.Json = False,
 ) -> None:
-    """Search an index."""
-    from hopsmith.session import retriever_for
+    """Search an index. ``--lm`` is what ``--rerank lm`` asks."""
+    from hopsmith.reranking import LM
+    from hopsmith.session import retriever_for, session
     from hopsmith.show import out, print_json
 
     asked = list(queries or [])
@@ -136,11 +142,19 @@ def search(
         asked += [line for line in file.read_text("utf-8").splitlines() if line.strip()]
     if not asked:
         raise HopsmithError('no query: hopsmith search "query" --index DIR')
-    settings = opt.settings_flags(index=index, retriever=own)
-    retriever = retriever_for(
-        settings.index, None, engine, checkpoint, where=where, own=settings.retriever
+    settings = opt.settings_flags(
+        index=index,
+        retriever=own,
+        rerank=rerank,
+        rerank_candidates=rerank_candidates,
+        lm=lm,
+        api_base=api_base,
     )
-    results = retriever.search(asked, k)
+    retriever = retriever_for(
+        settings.index, None, engine, checkpoint, where, settings.retriever, settings
+    )
+    with session(settings) if settings.rerank == LM else nullcontext():
+        results = retriever.search(asked, k)
     if json:
         print_json(
             {

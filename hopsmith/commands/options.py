@@ -53,6 +53,13 @@ Where = Annotated[
         "--where", help="COLUMN=VALUE (or !=, <, <=, >, >=): only passages that meet all of them."
     ),
 ]
+Rerank = Annotated[
+    str | None,
+    typer.Option("--rerank", help="Order what was found by lm or cross-encoder:NAME; or none."),
+]
+RerankCandidates = Annotated[
+    int | None, typer.Option("--rerank-candidates", help="How many passages --rerank orders.")
+]
 Pipeline = Annotated[
     Path | None, typer.Option("--pipeline", help="An exported pipeline instead of a method.")
 ]
@@ -96,6 +103,8 @@ def settings_flags(
     index: str | None = None,
     retriever: str | None = None,
     graph: str | None = None,
+    rerank: str | None = None,
+    rerank_candidates: int | None = None,
 ) -> Any:
     """Settings from the flags given."""
     from hopsmith.settings import load_settings, role_lms
@@ -114,7 +123,14 @@ def settings_flags(
         index=index,
         graph=graph,
         retriever=retriever,
+        rerank=rerank,
+        rerank_candidates=rerank_candidates,
     )
+
+
+def changing(rerank: str | None) -> str | None:
+    """A ``--rerank`` that says more than where a cross-encoder lies."""
+    return None if (rerank or "").startswith("cross-encoder:") else rerank
 
 
 def alone(pipeline: Path | None, **flags: Any) -> None:

@@ -36,6 +36,8 @@ def compile_(
     own: opt.Retriever = None,
     engine: opt.Engine = None,
     checkpoint: opt.Checkpoint = None,
+    rerank: opt.Rerank = None,
+    rerank_candidates: opt.RerankCandidates = None,
     budget: opt.Budget = None,
     arg: opt.Arg = None,
     pipeline: Annotated[
@@ -159,6 +161,8 @@ def compile_(
         oracle_noise=oracle_noise,
         index=index,
         retriever=own,
+        rerank=rerank,
+        rerank_candidates=rerank_candidates,
     )
     bench = load_benchmark(
         benchmark or "own", train=train, dev=dev, test=test, corpus=corpus, seed=settings.seed
@@ -166,7 +170,9 @@ def compile_(
     say_faults(bench)
     bench = _limited(bench, limit, settings.seed)
     check_splits(bench)
-    retriever = retriever_for(settings.index, bench, engine, checkpoint, own=settings.retriever)
+    retriever = retriever_for(
+        settings.index, bench, engine, checkpoint, own=settings.retriever, settings=settings
+    )
     if pipeline is not None:
         program = program_of(pipeline, retriever)
         program = program.with_budget(HopBudget.parse(budget or "", program.budget))

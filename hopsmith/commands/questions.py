@@ -28,6 +28,8 @@ def ask(
     engine: opt.Engine = None,
     checkpoint: opt.Checkpoint = None,
     where: opt.Where = None,
+    rerank: opt.Rerank = None,
+    rerank_candidates: opt.RerankCandidates = None,
     budget: opt.Budget = None,
     arg: opt.Arg = None,
     lm: opt.LM = None,
@@ -63,10 +65,12 @@ def ask(
         index=index,
         graph=graph,
         retriever=own,
+        rerank=rerank,
+        rerank_candidates=rerank_candidates,
     )
     if not question.strip():
         raise HopsmithError('the question is empty: hopsmith ask "…" --index DIR')
-    opt.alone(pipeline, budget=budget, arg=arg)
+    opt.alone(pipeline, budget=budget, arg=arg, rerank=opt.changing(rerank))
     if html is not None and not html.absolute().parent.is_dir():
         raise HopsmithError(f"--html {html}: there is no folder {html.absolute().parent}")
     if pipeline is not None:
@@ -88,7 +92,7 @@ def ask(
         refuse_gold(method)
         bounds = HopBudget.parse(budget or "", method_of(method).default_budget())
         retriever = retriever_for(
-            settings.index, None, engine, checkpoint, where=where, own=settings.retriever
+            settings.index, None, engine, checkpoint, where, settings.retriever, settings
         )
         info = method_of(method).info
         knowledge = knowledge_for(info, retriever, graph=settings.graph, index=settings.index)
@@ -142,6 +146,8 @@ def evaluate(
     own: opt.Retriever = None,
     engine: opt.Engine = None,
     checkpoint: opt.Checkpoint = None,
+    rerank: opt.Rerank = None,
+    rerank_candidates: opt.RerankCandidates = None,
     budget: opt.Budget = None,
     arg: opt.Arg = None,
     lm: opt.LM = None,
@@ -182,8 +188,10 @@ def evaluate(
         index=index,
         graph=graph,
         retriever=own,
+        rerank=rerank,
+        rerank_candidates=rerank_candidates,
     )
-    opt.alone(pipeline, budget=budget, arg=arg)
+    opt.alone(pipeline, budget=budget, arg=arg, rerank=opt.changing(rerank))
     files: dict[str, Any] = {split: data} if data is not None else {}
     bench = load_benchmark(benchmark or "own", corpus=corpus, seed=settings.seed, **files)
     say_faults(bench)
@@ -192,11 +200,18 @@ def evaluate(
     if pipeline is None and method_of(method).info.gold:
         retriever = golden_for(asked, bench, settings.index, engine, checkpoint)
     else:
-        retriever = retriever_for(settings.index, bench, engine, checkpoint, own=settings.retriever)
+        retriever = retriever_for(
+            settings.index,
+            bench,
+            engine,
+            checkpoint,
+            own=settings.retriever,
+            settings=None if pipeline else settings,
+        )
     if pipeline is not None:
         from hopsmith.loading import measured_settings, program_of
 
-        program = program_of(pipeline, retriever, force)
+        program = program_of(pipeline, retriever, force, settings.rerank)
         settings = measured_settings(pipeline, settings)
     else:
         knowledge = knowledge_for(
