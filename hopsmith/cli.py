@@ -13,10 +13,12 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import typer
 
+import hopsmith.commands.compare
 import hopsmith.commands.corpus
 import hopsmith.commands.index_server
 import hopsmith.commands.pipeline
 import hopsmith.commands.questions
+import hopsmith.commands.runs
 import hopsmith.commands.serve
 import hopsmith.commands.training_questions
 
@@ -32,6 +34,8 @@ app = typer.Typer(
 hopsmith.commands.corpus.register(app)
 hopsmith.commands.index_server.register(app)
 hopsmith.commands.questions.register(app)
+hopsmith.commands.compare.register(app)
+hopsmith.commands.runs.register(app)
 hopsmith.commands.pipeline.register(app)
 hopsmith.commands.serve.register(app)
 hopsmith.commands.training_questions.register(app)

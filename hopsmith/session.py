@@ -150,7 +150,7 @@ def refuse_gold(method: str) -> None:
     if method_of(method).info.gold:
         raise HopsmithError(
             f"{method} reads the gold passages of a benchmark's questions: it works with hopsmith "
-            "eval alone"
+            "eval and compare alone"
         )
 
 

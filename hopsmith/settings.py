@@ -78,9 +78,9 @@ class Settings(BaseSettings):
     deadline: float | None = Field(None, gt=0)
     """Seconds a question may take."""
     max_calls: int | None = Field(None, ge=1)
-    """LM calls a compile may pay for."""
+    """LM calls that a command may pay for."""
     max_cost: float | None = Field(None, gt=0)
-    """Dollars a compile may spend."""
+    """Dollars that a command may spend."""
     token: SecretStr | None = None
     """Bearer token that a server's clients must send; needed to listen beyond loopback."""
     admin_token: SecretStr | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,9 +12,15 @@ from rich.markup import escape
 from rich.table import Table
 from rich.tree import Tree
 
+from metrics import DEFAULT, attribution_table
+from optimize.estimate import RunEstimate
 from optimize.rows import HopRow
+from optimize.saved import SavedRun
+from optimize.tables import Table as Cells
+from optimize.tables import broken_table, ledger_table, number
 from retrieval import Passage
 
+REPORT = "report.html"
 out = Console(soft_wrap=True)
 
 
@@ -66,10 +73,95 @@ def metric_table(rows: Mapping[str, Mapping[str, Any]], title: str = "") -> Tabl
     return table
 
 
-def number(value: Any) -> str:
-    """Three digits behind the point for shares, one for large numbers; empty for N/A."""
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return f"{value:.3f}" if abs(value) < 10 else f"{value:,.1f}"
-    return str(value)
+def print_table(cells: Cells) -> None:
+    """A table with its note below."""
+    places = list(range(len(cells.columns)))
+    if len(places) > 2 and cells.columns[0] == "run" and len({row[0] for row in cells.rows}) == 1:
+        places = places[1:]
+    table = Table(title=escape(cells.title), title_justify="left")
+    for place in places:
+        column = cells.columns[place]
+        words = place == places[0] or column in cells.words
+        table.add_column(escape(column), justify="left" if words else "right", overflow="fold")
+    for row in cells.rows:
+        table.add_row(*(escape(row[place]) for place in places))
+    out.print(table)
+    if cells.note:
+        out.print(f"[dim]{escape(cells.note)}[/dim]", highlight=False)
+
+
+def print_run(run: SavedRun, stopped: str | None = None) -> None:
+    """A run's numbers, where its chains broke, and what it took."""
+    about = run.header
+    label = f"{about.method} (ceiling)" if about.ceiling else about.method
+    values = {name: s.value for name, s in run.metrics(DEFAULT).items()}
+    title = f"{about.benchmark} {about.split}, n={len(run.rows)}, questions {about.questions_hash}"
+    out.print(metric_table({label: values}, title))
+    print_table(broken_table({label: attribution_table(run.records)}))
+    if run.lm:
+        print_table(ledger_table({label: run.ledger.by_role}))
+    if stopped:
+        print(
+            f"{stopped} is reached: {len(run.rows)} of {len(run.questions)} questions are "
+            "answered and kept; the same command with a higher limit goes on",
+            file=sys.stderr,
+        )
+    out.print(f"[dim]{run.folder}; its questions: {run.folder / REPORT}[/dim]", highlight=False)
+
+
+def print_estimate(estimates: Mapping[str, RunEstimate]) -> None:
+    """What is still to come, method by method and in all."""
+    rows = []
+    for label, e in estimates.items():
+        rows.append((label, f"{e.questions:,}", f"{e.sample}", *_estimated(e)))
+    if len(estimates) > 1:
+        every = list(estimates.values())
+        money = [e.cost for e in every]
+        total = RunEstimate(
+            sum(e.questions for e in every),
+            sum(e.sample for e in every),
+            sum(e.lm_calls for e in every),
+            sum(e.prompt_tokens for e in every),
+            sum(e.completion_tokens for e in every),
+            None if None in money else sum(m for m in money if m is not None),
+            sum(e.seconds for e in every),
+            max(e.most_calls for e in every),
+        )
+        rows.append(("all", f"{total.questions:,}", f"{total.sample}", *_estimated(total)))
+    columns = ("run", "to ask", "asked", "LM calls", "tokens read", "tokens written", "money")
+    note = (
+        "An estimate by the mean of the questions asked, as if nothing were cached. Their answers "
+        "are kept: the run goes on from them."
+    )
+    print_table(Cells("Still to come", (*columns, "time"), tuple(rows), note))
+
+
+def _estimated(e: RunEstimate) -> tuple[str, ...]:
+    return (
+        f"{e.lm_calls:,.0f}",
+        f"{e.prompt_tokens:,.0f}",
+        f"{e.completion_tokens:,.0f}",
+        "unknown (--price)" if e.cost is None else f"${e.cost:,.2f}",
+        duration(e.seconds),
+    )
+
+
+def duration(seconds: float) -> str:
+    """In the unit that reads best."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+__all__ = [
+    "REPORT",
+    "duration",
+    "hop_tree",
+    "metric_table",
+    "number",
+    "out",
+    "print_estimate",
+    "print_json",
+    "print_run",
+    "print_table",
+]

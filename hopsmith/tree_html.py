@@ -6,6 +6,7 @@ The file stands alone: no script, no font, no address in it, and all text of cor
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 
 from optimize.rows import HopRow
@@ -26,6 +27,7 @@ p { margin: .2rem 0 .2rem 1rem; overflow-wrap: anywhere; }
 .answer { color: var(--good); font-weight: 600; }
 .none, .error { color: var(--bad); }
 .status { border: 1px solid var(--line); border-radius: .6rem; padding: 0 .5rem; font-size: .8rem; }
+.status.gold { border-color: var(--good); color: var(--good); }
 """
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
@@ -39,10 +41,6 @@ def tree_html(
 ) -> str:
     """The page. ``passages`` are those that the hops name, by id; one that is missing is shown by
     its id."""
-    known = {hop.id for hop in hops}
-    below: dict[int | None, list[HopRow]] = {}
-    for hop in hops:
-        below.setdefault(hop.parent if hop.parent in known else None, []).append(hop)
     return "\n".join(
         [
             "<!doctype html>",
@@ -52,31 +50,49 @@ def tree_html(
             f"<title>{escape(question)}</title>",
             f"<style>{STYLE}</style></head><body><main>",
             f"<h1>{escape(question)}</h1>",
-            f"<p>{_answer(answer)} {_badge(stop)}</p>",
-            _nodes(below, None, passages),
+            f"<p>{answer_html(answer)} {badge(stop)}</p>",
+            hops_html(hops, passages),
             "</main></body></html>",
             "",
         ]
     )
 
 
-def _nodes(
-    below: Mapping[int | None, Sequence[HopRow]],
-    parent: int | None,
+def hops_html(
+    hops: Sequence[HopRow],
     passages: Mapping[str, Passage],
+    gold: Mapping[str, str] | None = None,
+    texts: bool = True,
 ) -> str:
+    """The tree alone, for a page of others. ``gold`` marks passages by id with a badge; without
+    ``texts`` a passage is an empty ``<details data-passage=ID>``, for the page to fill in."""
+    known = {hop.id for hop in hops}
+    below: dict[int | None, list[HopRow]] = {}
+    for hop in hops:
+        below.setdefault(hop.parent if hop.parent in known else None, []).append(hop)
+    return _nodes(below, None, _Shown(passages, gold or {}, texts))
+
+
+@dataclass(frozen=True)
+class _Shown:
+    passages: Mapping[str, Passage]
+    gold: Mapping[str, str]
+    texts: bool
+
+
+def _nodes(below: Mapping[int | None, Sequence[HopRow]], parent: int | None, shown: _Shown) -> str:
     """The hops below one, each with those below it."""
     items = [
-        f"<li>{_hop(hop, passages)}{_nodes(below, hop.id, passages)}</li>"
+        f"<li>{_hop(hop, shown)}{_nodes(below, hop.id, shown)}</li>"
         for hop in below.get(parent, ())
     ]
     return f"<ul>{''.join(items)}</ul>" if items else ""
 
 
-def _hop(hop: HopRow, passages: Mapping[str, Passage]) -> str:
-    found = _answer(hop.answer) if hop.answer is not None else ""
+def _hop(hop: HopRow, shown: _Shown) -> str:
+    found = answer_html(hop.answer) if hop.answer is not None else ""
     parts = [
-        f"<details open><summary>{escape(hop.refined)} {found} {_badge(hop.status)} "
+        f"<details open><summary>{escape(hop.refined)} {found} {badge(hop.status)} "
         f'<span class="faint">{escape(hop.role)}, hop {hop.id}</span></summary>'
     ]
     if hop.refined != hop.query:
@@ -87,25 +103,46 @@ def _hop(hop: HopRow, passages: Mapping[str, Passage]) -> str:
         parts.append(f"<p>{escape(hop.note)}</p>")
     if hop.error:
         parts.append(f'<p class="error">{escape(hop.error)}</p>')
-    parts += [_passage(n, passages.get(i), i) for n, i in enumerate(hop.passages, 1)]
+    parts.append(passages_html(hop.passages, shown.passages, shown.gold, shown.texts))
     return "".join([*parts, "</details>"])
 
 
-def _passage(rank: int, passage: Passage | None, name: str) -> str:
+def passages_html(
+    ids: Sequence[str],
+    passages: Mapping[str, Passage],
+    gold: Mapping[str, str] | None = None,
+    texts: bool = True,
+) -> str:
+    """A ranked list of passages; arguments as in ``hops_html``."""
+    shown = _Shown(passages, gold or {}, texts)
+    return "".join(_passage(rank, name, shown) for rank, name in enumerate(ids, 1))
+
+
+def _passage(rank: int, name: str, shown: _Shown) -> str:
+    passage = shown.passages.get(name)
+    mark = f" {badge(shown.gold[name], 'gold')}" if name in shown.gold else ""
     if passage is None:
-        return f'<p class="passage faint">{rank}. {escape(name)}</p>'
+        return f'<p class="passage faint">{rank}. {escape(name)}{mark}</p>'
     title = passage.cited if passage.title else f"{passage.text[:80]}…"
+    if not shown.texts:
+        return (
+            f'<details class="passage" data-passage="{escape(name)}">'
+            f"<summary>{rank}. {escape(title)}{mark}</summary></details>"
+        )
     return (
-        f'<details class="passage"><summary>{rank}. {escape(title)}</summary>'
+        f'<details class="passage"><summary>{rank}. {escape(title)}{mark}</summary>'
         f"<p>{escape(passage.text)}</p></details>"
     )
 
 
-def _answer(answer: str | None) -> str:
+def answer_html(answer: str | None) -> str:
+    """An answer, or that there is none."""
     if answer is None:
         return '<span class="none">no answer</span>'
     return f'→ <span class="answer">{escape(answer)}</span>'
 
 
-def _badge(text: str) -> str:
-    return f'<span class="status">{escape(text.replace("_", " "))}</span>'
+def badge(text: str, kind: str = "") -> str:
+    """A word in a frame."""
+    name = f"status {kind}".strip()
+    return f'<span class="{name}">{escape(text.replace("_", " "))}</span>'

@@ -6,15 +6,17 @@ from dataclasses import replace
 
 from metrics.answer import ANSWER
 from metrics.attribution import (
+    MEANING,
     STAGES,
     Broken,
+    Stage,
     attribute,
     attribution_table,
     broken_stage,
     is_wrong,
 )
 from metrics.breakdown import GROUPINGS, Grouping, breakdown, grouped
-from metrics.chain import CHAIN
+from metrics.chain import CHAIN, resolved_hops
 from metrics.cost import COST
 from metrics.metric import DEFINITION_VERSION, Metric, MetricError, Summary, parse, summary
 from metrics.record import GoldStep, Record, Step, Usage
@@ -106,6 +108,7 @@ __all__ = [
     "DEFAULT",
     "DEFINITION_VERSION",
     "GROUPINGS",
+    "MEANING",
     "PLAIN",
     "STAGES",
     "TOGETHER",
@@ -118,6 +121,7 @@ __all__ = [
     "MetricError",
     "Record",
     "SignificanceError",
+    "Stage",
     "Step",
     "Summary",
     "Usage",
@@ -137,6 +141,7 @@ __all__ = [
     "metric_names",
     "paired",
     "recall_at_equal_passages",
+    "resolved_hops",
     "standard_error",
     "summarise",
     "support_recall_at_passages",

@@ -13,8 +13,9 @@ hops* when it searched more than once and asked a resolver or noted an answer at
 3. No gold passage is known: ``unknown``.
 4. The budget stopped it before every gold hop was retrieved and, where the program resolves hops
    of a gold chain, resolved: ``budget``.
-5. A gold hop was never retrieved. The first such hop in the chain is to blame, or the first hop it
-   waits for that is unresolved:
+5. A gold hop was never retrieved. Of another system, whose passages are known and whose queries
+   aren't: ``retrieval``. Else the first such hop in the chain is to blame, or the first hop that
+   it waits for and that is unresolved:
    a. no query asked for it: ``planning``;
    b. queries asked for it and none of them found its passage: ``retrieval``;
    c. one did: ``reading`` (a wrong entity at one hop spoils the next whatever is retrieved).
@@ -36,7 +37,7 @@ when there are at least as many different ones as gold hops.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -56,6 +57,16 @@ STAGES: tuple[Stage, ...] = (
     "error",
     "unknown",
 )
+MEANING: Mapping[Stage, str] = {
+    "planning": "no query asked for a gold hop",
+    "retrieval": "a query asked for a gold hop and its passage did not come",
+    "reading": "the passage was there and its fact was not read out of it",
+    "synthesis": "all hops were found; the answer made of them is not gold",
+    "budget": "a bound ended the question before its hops were done",
+    "error": "the question failed",
+    "unknown": "no gold passage is known, or not what was retrieved",
+}
+"""What each stage means, in one line; the rules are in this module's docstring."""
 _QUESTION_WORDS = frozenset(
     re.findall(
         r"\w+",
@@ -144,6 +155,8 @@ def _rule(record: Record, gold: Sequence[GoldStep], missing: Sequence[int]) -> V
     if record.stop_reason == "budget" and (missing or unresolved):
         first = min([*missing, *unresolved])
         return "budget", f"the budget ended before hop {first + 1} was done", first
+    if missing and not record.steps and record.ranked:
+        return "retrieval", f"hop {missing[0] + 1}'s passage was not retrieved", missing[0]
     if missing:
         return _blame(record, _first_to_blame(record, missing[0], unresolved))
     if not resolves:

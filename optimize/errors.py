@@ -9,6 +9,10 @@ class RunError(OptimizeError):
     """A run folder that can't be read, or can't be resumed with these settings."""
 
 
+class CompareError(OptimizeError):
+    """Runs that can't be compared, or a baseline that is none of them."""
+
+
 class ExportError(OptimizeError):
     """An export that is broken, or does not fit the index or program it is loaded with."""
 

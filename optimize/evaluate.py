@@ -18,6 +18,7 @@ from optimize.errors import TooManyFailures
 from optimize.rows import PredictionRow, hop_rows, ledger_of, record
 from programs import Account, Cancelled, MultiHopProgram, OutOfBudget, fingerprint
 from programs.faults import StopRun
+from retrieval import Passage
 
 FAILURES_IN_A_ROW = 8
 """So many questions failing one after another with nothing between them stop the run."""
@@ -56,18 +57,29 @@ Progress = Callable[[int, int, PredictionRow], None]
 """Told (done, total, row) after each question."""
 
 
-def answer(program: MultiHopProgram, question: Question, mark: str) -> PredictionRow:
+Keep = Callable[[Sequence[Passage]], None]
+"""Told the passages that a question's answer was made from."""
+
+
+def answer(
+    program: MultiHopProgram, question: Question, mark: str, keep: Keep | None = None
+) -> PredictionRow:
     """Ask a program one question; a program's failure becomes a row with ``error``.
 
-    Raises only what stops a run: ``StopRun`` and ``Cancelled``.
+    Raises only what stops a run: ``StopRun``, ``Cancelled``, and a limit that is reached.
     """
     started = time.perf_counter()
     try:
-        return row_of(question, program(question=question.question), mark, started)
+        prediction = program(question=question.question)
+        row = row_of(question, prediction, mark, started)
     except OutOfBudget as limit:
         error = f"budget: {limit}"
     except Exception as fault:
         error = f"{type(fault).__name__}: {' '.join(str(fault).split())[:500]}"
+    else:
+        if keep is not None:
+            keep(prediction.evidence.passages)
+        return row
     seconds = round(time.perf_counter() - started, 4)
     return PredictionRow(
         id=question.id,
@@ -110,13 +122,14 @@ def evaluate(
     progress: Progress | None = None,
     stop: Callable[[Sequence[Record]], bool] | None = None,
     metrics: Sequence[str] | None = None,
+    keep: Keep | None = None,
 ) -> Evaluation:
     """Ask every question, at most ``workers`` at once, and score what comes back.
 
     Rows already in ``store`` under this program's fingerprint are not asked again. ``stop`` is
     told the records so far, in the questions' order, after each one; when it says True no further
-    question is asked. Raises ``StopRun`` (configuration), ``TooManyFailures``; what was answered
-    by then is in the store.
+    question is asked. ``keep`` is told the passages behind each answer. Raises ``StopRun``
+    (configuration), ``TooManyFailures``; what was answered by then is in the store.
     """
     mark = fingerprint(program)
     store = store if store is not None else AnswerStore()
@@ -129,7 +142,9 @@ def evaluate(
     def ask(place: int) -> tuple[int, PredictionRow, bool]:
         question = questions[place]
         with dspy.context(trace=None):
-            row, known = store.answered(question.id, mark, lambda: answer(program, question, mark))
+            row, known = store.answered(
+                question.id, mark, lambda: answer(program, question, mark, keep)
+            )
         return place, row, known
 
     def take(future: Future[tuple[int, PredictionRow, bool]]) -> PredictionRow:

@@ -79,6 +79,12 @@ class RunHeader(BaseModel):
     corpus_hash: str | None = None
     ceiling: bool = False
     """True when the oracle answered: a ceiling, never a result."""
+    definitions: int = 1
+    """``metrics.DEFINITION_VERSION`` under which ``metrics.json`` was computed."""
+    told: list[str] | None = None
+    """Of another system's predictions, what the file says besides answers (``passages``,
+    ``lm_calls``, ``seconds``, …): what it doesn't say is not known, and no 0. None for our runs,
+    which say all."""
     versions: dict[str, str] = Field(default_factory=dict)
     created: str = ""
 

@@ -186,7 +186,7 @@ class Tracker:
             return None
         return (
             f"{left} tracking events could not be delivered to MLflow ({self._fault}); they are "
-            "kept and are delivered when the same compile is started again"
+            "kept and are delivered when the same command is started again"
         )
 
     def _left(self) -> int:

@@ -27,6 +27,18 @@ NoCache = Annotated[
 Noise = Annotated[
     float | None, typer.Option("--oracle-noise", help="How often a step of the oracle fails.")
 ]
+MaxCalls = Annotated[
+    int | None, typer.Option("--max-calls", min=1, help="LM calls to pay for, at most.")
+]
+MaxCost = Annotated[
+    float | None, typer.Option("--max-cost", min=0.0, help="Dollars to spend, at most.")
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run", help="Ask a few questions and estimate the rest: calls, tokens, time, money."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 Index = Annotated[
     str | None, typer.Option("--index", help="An index folder, or http://HOST:PORT of a server.")
@@ -105,6 +117,8 @@ def settings_flags(
     graph: str | None = None,
     rerank: str | None = None,
     rerank_candidates: int | None = None,
+    max_calls: int | None = None,
+    max_cost: float | None = None,
 ) -> Any:
     """Settings from the flags given."""
     from hopsmith.settings import load_settings, role_lms
@@ -125,6 +139,8 @@ def settings_flags(
         retriever=retriever,
         rerank=rerank,
         rerank_candidates=rerank_candidates,
+        max_calls=max_calls,
+        max_cost=max_cost,
     )
 
 

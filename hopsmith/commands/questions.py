@@ -160,17 +160,22 @@ def evaluate(
     price: opt.Price = None,
     no_cache: opt.NoCache = False,
     oracle_noise: opt.Noise = None,
+    max_calls: opt.MaxCalls = None,
+    max_cost: opt.MaxCost = None,
+    dry_run: opt.DryRun = False,
     json: opt.Json = False,
 ) -> None:
-    """Run a method over a benchmark; killed, it resumes where it stopped."""
+    """Run a method over a benchmark; killed, it resumes where it stopped.
+
+    The run folder holds the rows, the questions, the texts that were read, and report.html.
+    """
     from benchmarks import load as load_benchmark
     from benchmarks import subset
+    from hopsmith import running
     from hopsmith.knowledge import knowledge_for
-    from hopsmith.progress import questions_bar
+    from hopsmith.report import write_report
     from hopsmith.session import golden_for, retriever_for, say_faults, session
-    from hopsmith.show import metric_table, out, print_json
-    from optimize.evaluate import evaluate as run_questions
-    from optimize.run import close_run, header, open_run
+    from hopsmith.show import print_estimate, print_json, print_run
     from programs import HopBudget, build
     from programs import method as method_of
 
@@ -190,6 +195,8 @@ def evaluate(
         retriever=own,
         rerank=rerank,
         rerank_candidates=rerank_candidates,
+        max_calls=max_calls,
+        max_cost=max_cost,
     )
     opt.alone(pipeline, budget=budget, arg=arg, rerank=opt.changing(rerank))
     files: dict[str, Any] = {split: data} if data is not None else {}
@@ -222,50 +229,26 @@ def evaluate(
             benchmark=bench,
         )
         program = build(method, retriever, bounds, knowledge=knowledge, **opt.arguments(arg))
+    ledger = running.limits(settings)
     with session(settings, asked) as here:
-        about = header(
-            program,
-            asked,
-            benchmark=bench.name,
-            split=split,
-            answer_rule=bench.answer_rule,
-            ceiling=here.ceiling,
-        )
-        marks = f"{about.fingerprint[:8]}-{about.questions_hash[:8]}"
-        name = f"{bench.name}-{split}-{about.method}-{marks}"
-        folder = run or Path("runs") / name
-        store = open_run(folder, about)
-        with questions_bar(about.method, len(asked)) as progress:
-            result = run_questions(
-                program,
-                asked,
-                answer_rule=bench.answer_rule,
-                store=store,
-                workers=settings.at_once,
-                progress=progress,
+        if dry_run:
+            estimate, folder = running.dry_run(
+                program, bench, split, asked, here, ledger, folder=run
             )
-        close_run(folder, result)
-    values = result.values()
+            if json:
+                print_json({"estimate": estimate.to_json(), "run": str(folder)})
+            else:
+                print_estimate({program.info.name: estimate})
+            return
+        done = running.run_method(program, bench, split, asked, here, ledger, folder=run)
+    write_report(done.run)
     if json:
-        print_json(
-            {
-                "n": len(result.rows),
-                "metrics": values,
-                "failed": result.failed,
-                "run": str(folder),
-                "method": about.method,
-                "ceiling": about.ceiling,
-                "questions_hash": about.questions_hash,
-                "fingerprint": about.fingerprint,
-            }
-        )
+        print_json(running.told(done))
     else:
-        label = f"{about.method} (ceiling)" if about.ceiling else about.method
-        title = f"{bench.name} {split}, n={len(result.rows)}, questions {about.questions_hash}"
-        out.print(metric_table({label: values}, title))
-        out.print(f"[dim]{folder}[/dim]")
-    if result.rows and result.failed == len(result.rows):
-        raise RunFailed(f"every question failed, the first with: {result.rows[0].error}")
+        print_run(done.run, done.stopped)
+    rows = list(done.run.rows.values())
+    if rows and all(row.stop_reason == "error" for row in rows):
+        raise RunFailed(f"every question failed, the first with: {rows[0].error}")
 
 
 def split_of(bench: Any, name: str) -> Any:

@@ -307,7 +307,7 @@ def test_golden_is_refused_where_no_gold_is_known(
 ) -> None:
     code, _, err = run(capsys, *command)
     assert code == 2
-    assert "works with hopsmith eval alone" in one_line(err)
+    assert "works with hopsmith eval and compare alone" in one_line(err)
 
 
 def test_a_method_of_an_installed_package_is_listed_and_built(

@@ -18,7 +18,7 @@ from hopsmith.tree_html import tree_html
 from optimize.rows import HopRow
 from retrieval import Passage
 
-VOID = {"meta", "br"}
+VOID = {"meta", "br", "input"}
 
 
 class Page(HTMLParser):
