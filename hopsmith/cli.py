@@ -15,6 +15,7 @@ import typer
 
 import hopsmith.commands.compare
 import hopsmith.commands.corpus
+import hopsmith.commands.doctor
 import hopsmith.commands.index_server
 import hopsmith.commands.pipeline
 import hopsmith.commands.questions
@@ -33,6 +34,7 @@ app = typer.Typer(
 )
 hopsmith.commands.corpus.register(app)
 hopsmith.commands.index_server.register(app)
+hopsmith.commands.doctor.register(app)
 hopsmith.commands.questions.register(app)
 hopsmith.commands.compare.register(app)
 hopsmith.commands.runs.register(app)
