@@ -17,11 +17,14 @@ import hopsmith.commands.compare
 import hopsmith.commands.corpus
 import hopsmith.commands.doctor
 import hopsmith.commands.index_server
+import hopsmith.commands.judge
 import hopsmith.commands.pipeline
 import hopsmith.commands.questions
+import hopsmith.commands.reproduce
 import hopsmith.commands.runs
 import hopsmith.commands.serve
 import hopsmith.commands.training_questions
+import hopsmith.commands.trigger
 
 app = typer.Typer(
     name="hopsmith",
@@ -38,6 +41,9 @@ hopsmith.commands.doctor.register(app)
 hopsmith.commands.questions.register(app)
 hopsmith.commands.compare.register(app)
 hopsmith.commands.runs.register(app)
+hopsmith.commands.judge.register(app)
+hopsmith.commands.reproduce.register(app)
+hopsmith.commands.trigger.register(app)
 hopsmith.commands.pipeline.register(app)
 hopsmith.commands.serve.register(app)
 hopsmith.commands.training_questions.register(app)

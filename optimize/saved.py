@@ -15,6 +15,7 @@ from metrics import Metric, Summary, metric, metric_names, summarise
 from metrics.record import GoldStep, Record
 from optimize.answers import AnswerStore
 from optimize.errors import RunError
+from optimize.judge import read_judged
 from optimize.passages import read_passages
 from optimize.rows import PredictionRow, RunHeader, ledger_of, record
 from optimize.run import PASSAGES, QUESTIONS, ROWS, read_header
@@ -68,9 +69,12 @@ class SavedRun:
     @cached_property
     def records(self) -> tuple[Record, ...]:
         """What metrics look at, in the questions' order; questions not asked yet left out."""
-        told = self.header.told
+        told, judged = self.header.told, read_judged(self.folder)
         return tuple(
-            known_of(record(question, row, self.header.answer_rule), told)
+            replace(
+                known_of(record(question, row, self.header.answer_rule), told),
+                judged=judged.get(question.id),
+            )
             for question in self.questions
             if (row := self.rows.get(question.id)) is not None
         )

@@ -17,6 +17,7 @@ from signatures.extractor import (
     Triple,
 )
 from signatures.follow_up import FollowUp
+from signatures.judge import JudgeAnswer
 from signatures.planner import Decompose, PlanCoverage, RepairPlan
 from signatures.reasoner import NextThought
 from signatures.rendering import RENDERING_VERSION, Context, render, tokens
@@ -49,6 +50,7 @@ __all__ = [
     "ExtractTriples",
     "FollowEdges",
     "FollowUp",
+    "JudgeAnswer",
     "NextSearch",
     "NextThought",
     "PlanCoverage",
