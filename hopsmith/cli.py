@@ -16,6 +16,7 @@ import typer
 import hopsmith.commands.compare
 import hopsmith.commands.corpus
 import hopsmith.commands.doctor
+import hopsmith.commands.graph
 import hopsmith.commands.index_server
 import hopsmith.commands.judge
 import hopsmith.commands.pipeline
@@ -38,6 +39,7 @@ app = typer.Typer(
 hopsmith.commands.corpus.register(app)
 hopsmith.commands.index_server.register(app)
 hopsmith.commands.doctor.register(app)
+hopsmith.commands.graph.register(app)
 hopsmith.commands.questions.register(app)
 hopsmith.commands.compare.register(app)
 hopsmith.commands.runs.register(app)

@@ -78,11 +78,11 @@ def opened(store: GraphStore, retriever: Retriever) -> Knowledge:
 def benchmark_graph(benchmark: Benchmark) -> Path:
     """The graph of a benchmark's own facts, beside its cached index; made when it isn't there."""
     from programs.knowledge.given import Given, write_given
-    from programs.knowledge.store import GraphStore, beside
+    from programs.knowledge.store import SUFFIX, GraphStore
 
     index = cached_index(benchmark)
     marks = hashlib.sha256(repr(sorted(map(repr, benchmark.triples))).encode()).hexdigest()[:12]
-    path = beside(index.with_name(f"{index.name}-{marks}"))
+    path = index.with_name(f"{index.name}-{marks}{SUFFIX}")
     if path.is_file():
         return path
     making = path.with_name(f".{path.name}.{os.getpid()}")

@@ -20,10 +20,12 @@ console = Console(stderr=True)
 
 
 @contextmanager
-def passages_bar(total: int | None) -> Iterator[Callable[[int, int], None]]:
-    """For ``build_index``: told (done, total)."""
+def passages_bar(
+    total: int | None, label: str = "encoding"
+) -> Iterator[Callable[[int, int], None]]:
+    """For ``build_index`` and extraction: told (done, total)."""
     with _bar("passages/s") as bar:
-        task = bar.add_task("encoding", total=total, rate="")
+        task = bar.add_task(label, total=total, rate="")
 
         def tell(done: int, of: int) -> None:
             bar.update(task, completed=done, total=of, rate=_rate(bar, task))

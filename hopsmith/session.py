@@ -31,6 +31,7 @@ from retrieval.contract import ReadsCorpus
 from retrieval.corpus import CorpusHash
 from retrieval.folders import cache_folder
 from retrieval.manifest import NAME as MANIFEST
+from signatures import Triple
 
 
 @dataclass(frozen=True)
@@ -46,21 +47,25 @@ class Session:
 
 @contextmanager
 def session(
-    settings: Settings, questions: Sequence[Question] = (), *, cache: Path | None = None
+    settings: Settings,
+    questions: Sequence[Question] = (),
+    *,
+    cache: Path | None = None,
+    triples: Sequence[Triple] = (),
 ) -> Iterator[Session]:
     """LM and adapter as the settings say, as ``dspy.settings`` for the block.
 
-    ``questions`` are what the oracle knows; ``cache`` is where LM answers are kept instead of the
-    cache folder. Raises ``HopsmithError``.
+    ``questions`` and ``triples`` are what the oracle knows; ``cache`` is where LM answers are kept
+    instead of the cache folder. Raises ``HopsmithError``.
     """
     ceiling = settings.lm == ORACLE
-    if ceiling and not questions:
+    if ceiling and not questions and not triples:
         raise HopsmithError(
             "--lm oracle answers a benchmark's questions only: use it with eval or compile"
         )
     lm = make_lm(settings)
     adapter: Any = (
-        OracleAdapter(questions, settings.oracle_noise, settings.seed)
+        OracleAdapter(questions, settings.oracle_noise, settings.seed, triples)
         if ceiling
         else make_adapter(settings)
     )

@@ -107,17 +107,18 @@ def write_given(store: GraphStore, given: Sequence[Given]) -> Placed:
             object=names.get(triple.object, triple.object) if one.reference else triple.object,
         )
         by_passage.setdefault(place, {})[made] = None
-    store.forget("given")
+    store.forget("given", "triples")
     store.write("given", {place: list(triples) for place, triples in by_passage.items()})
     return Placed(sum(map(len, by_passage.values())), len(by_passage), tuple(unplaced))
 
 
 def _titles(one: Given) -> tuple[str, ...]:
     """Names of the passage that may state a triple, the likeliest first. A reference stands in its
-    source."""
+    source; what names a passage that isn't there is not looked for at its object."""
     if one.reference:
         return (one.triple.subject,)
-    return (*filter(None, [one.title]), one.triple.subject, one.triple.object)
+    named = [one.title, one.triple.subject, "" if one.triple.passage else one.triple.object]
+    return tuple(filter(None, named))
 
 
 def _cell(value: Any) -> str:

@@ -64,8 +64,8 @@ class Knowledge:
         noted = self.store.noted()
         return {
             "format": noted.get("format"),
-            "extractor": noted.get("extractor"),
-            "schema": noted.get("schema") or None,
+            "triples": noted.get("triples"),
+            "propositions": noted.get("propositions"),
             "content": self.content_hash,
         }
 
@@ -120,7 +120,7 @@ class Knowledge:
         on, are left out. An entity's type is the first that a triple gave it."""
         types: dict[str, str] = {}
         edges: dict[str, int] = {}
-        for triple in self._live(self.store.triples()):
+        for triple in dict.fromkeys(self._live(self.store.triples())):
             for name, kind in (
                 (triple.subject, triple.subject_type),
                 (triple.object, triple.object_type),
@@ -155,7 +155,7 @@ class Knowledge:
         found = tuple(self._live(self.store.propositions()))
         return found or tuple(
             Proposition(f"{t.subject} {t.relation} {t.object}", (t.subject, t.object), t.passage)
-            for t in self._live(self.store.triples())
+            for t in dict.fromkeys(self._live(self.store.triples()))
         )
 
     def _live(self, items: Iterable[Any]) -> Iterable[Any]:

@@ -96,10 +96,13 @@ class Synced:
     gone: int
 
 
-def beside(index: Path) -> Path:
-    """Where an index folder's graph lies: outside of it, since a new build replaces the folder."""
-    index = index.resolve()
-    return index.with_name(index.name + SUFFIX)
+def beside(index: str | Path) -> Path | None:
+    """Where an index folder's graph lies: outside of it, since a new build replaces the folder.
+    None for an index at a server's address."""
+    if "://" in str(index):
+        return None
+    folder = Path(index).resolve()
+    return folder.with_name(folder.name + SUFFIX)
 
 
 class GraphStore:
@@ -254,11 +257,14 @@ class GraphStore:
             if propositions:
                 _replace(db, _propositions, "propositions", source, propositions, _proposition_row)
 
-    def forget(self, source: Source) -> None:
-        """Drop all that came from a source."""
+    def forget(self, source: Source, kind: Kind) -> None:
+        """Drop what a source said."""
+        table = _triples if kind == "triples" else _propositions
         with self._connected(write=True) as db:
-            for table in _HELD:
-                db.execute(table.delete().where(table.c.source == source))
+            db.execute(table.delete().where(table.c.source == source))
+            db.execute(
+                _readings.delete().where(_readings.c.source == source, _readings.c.kind == kind)
+            )
 
     def edges(self, keys: Sequence[str]) -> list[Triple]:
         """Triples whose subject or object has one of these keys, each fact of a passage once, in
@@ -272,10 +278,13 @@ class GraphStore:
                         found[row[0]] = Triple(*row[1:])
         return list(dict.fromkeys(found[number] for number in sorted(found)))
 
-    def triples(self) -> Iterator[Triple]:
-        """All of them."""
+    def triples(self, source: Source | None = None) -> Iterator[Triple]:
+        """All of them, or those of one source."""
+        query = _selected()
+        if source is not None:
+            query = query.where(_triples.c.source == source)
         with self._connected() as db:
-            for row in db.execution_options(yield_per=AT_ONCE).execute(_selected()):
+            for row in db.execution_options(yield_per=AT_ONCE).execute(query):
                 yield Triple(*row[1:])
 
     def known(self, keys: Sequence[str]) -> dict[str, str]:

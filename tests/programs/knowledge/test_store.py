@@ -51,7 +51,7 @@ def test_what_was_read_again_replaces_what_it_said_before(store: GraphStore) -> 
     store.write("lm", {"p1": [YEAR]})
     store.write("given", {"p1": [BORN]})
     assert set(store.triples()) == {YEAR, FOUNDER, BORN}
-    store.forget("lm")
+    store.forget("lm", "triples")
     assert list(store.triples()) == [BORN]
     assert store.unread("triples") == ["p1", "p2"]
 
@@ -93,7 +93,10 @@ def test_a_pickle_reopens_the_same_graph(store: GraphStore) -> None:
 
 
 def test_a_graph_lies_beside_its_index_not_in_it(tmp_path: Path) -> None:
-    assert beside(tmp_path / "index").parent == tmp_path.resolve()
+    place = beside(tmp_path / "index")
+    assert place is not None
+    assert place.parent == tmp_path.resolve()
+    assert beside("https://index.example") is None
 
 
 def test_stale_passages_are_not_walked(store: GraphStore) -> None:

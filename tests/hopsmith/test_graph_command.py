@@ -1,0 +1,152 @@
+"""hopsmith graph: a graph of an index, and the methods that use it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import Benchmark
+from hopsmith.cli import app, guarded
+from retrieval import Passage, add_passages, build_index, delete_passages
+
+
+@pytest.fixture
+def index(world: Benchmark, tmp_path: Path) -> Path:
+    build_index(world.corpus, tmp_path / "index", engine="bm25")
+    return tmp_path / "index"
+
+
+def hopsmith(capsys: pytest.CaptureFixture[str], *words: Any) -> tuple[int, str, str]:
+    code = guarded(lambda **more: app(list(map(str, words)), **more))
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+def graph_of(capsys: pytest.CaptureFixture[str], index: Path, *more: Any) -> dict[str, Any]:
+    given = "--seed", 3, "--lm", "oracle", "--triples", "synthetic:30,40", "--json"
+    code, out, err = hopsmith(capsys, "graph", "--index", index, *given, *more)
+    assert code == 0, err
+    told: dict[str, Any] = json.loads(out)
+    return told
+
+
+def test_a_dry_run_says_what_it_takes_and_writes_nothing(
+    index: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = hopsmith(
+        capsys, "graph", "--index", index, "--dry-run", "--price", "1,2", "--json"
+    )
+    assert code == 0
+    (told,) = json.loads(out)["estimates"]
+    assert told["passages"] == 40
+    assert told["cost"] == pytest.approx(
+        (told["prompt_tokens"] + 2 * told["completion_tokens"]) / 1e6
+    )
+    assert "40 passages to read" in err
+    assert [p.name for p in index.parent.iterdir()] == ["index"]
+
+
+def test_an_lm_pass_is_checked_against_given_triples_and_done_once(
+    index: Path, world: Benchmark, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = graph_of(capsys, index, "--extract", "both", "--check", "synthetic:30,40")
+    assert told["counts"]["propositions"] == len(world.triples)
+    assert told["check"]["precision"] == told["check"]["recall"] == 1.0
+    assert told["spent"]["lm_calls"] == 80
+    again = graph_of(capsys, index, "--extract", "both")
+    assert again["spent"]["lm_calls"] == 0
+
+
+def test_given_triples_ask_no_lm_and_cover_types(
+    index: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = graph_of(capsys, index)
+    assert told["passes"] == []
+    assert told["coverage"]["company"]["share"] == 1.0
+
+
+def test_a_csv_of_triples_is_a_graph(
+    index: Path, world: Benchmark, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    title = world.corpus[0].title
+    (tmp_path / "triples.csv").write_text(f"subject,relation,object\n{title},likes,Orla\nA,b,C\n")
+    code, out, err = hopsmith(
+        capsys, "graph", "--index", index, "--triples", tmp_path / "triples.csv"
+    )
+    assert code == 0
+    assert "1 triples" in out
+    assert "A | b | C" in err
+
+
+def test_ask_walks_the_graph_beside_the_index(
+    index: Path, world: Benchmark, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    questions = tmp_path / "asked.jsonl"
+    from benchmarks import question_to_json
+
+    asked = [q for q in world.questions["dev"] if q.kind == "bridge"]
+    questions.write_text("".join(json.dumps(question_to_json(q)) + "\n" for q in asked))
+    run = "eval", "--method", "graph", "--index", index, "--data", questions, "--lm", "oracle"
+    code, _, err = hopsmith(capsys, *run, "--json", "--out", "none")
+    assert (code, "hopsmith graph --index DIR" in err) == (2, True)
+    graph_of(capsys, index)
+    code, out, err = hopsmith(capsys, *run, "--json", "--out", "run")
+    assert code == 0, err
+    told = json.loads(out)
+    assert told["metrics"]["em"] == 1.0
+    assert told["metrics"]["retrievals"] == 0.0
+
+
+def test_passages_that_change_or_go_take_their_triples_along(
+    index: Path, world: Benchmark, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from hopsmith.knowledge import opened
+    from programs.knowledge.store import GraphStore, beside
+    from retrieval import open_index
+
+    graph_of(capsys, index)
+    gone = world.corpus[0]
+    delete_passages(index, [gone.id])
+    add_passages(index, [Passage("new", "Newtown", "Newtown is new.")])
+    knowledge = opened(GraphStore(str(beside(index))), open_index(index))
+    assert "1 of the graph's 40 passages" in capsys.readouterr().err
+    assert all(t.passage != gone.id for t in knowledge.edges([gone.title.casefold()]))
+    told = graph_of(capsys, index, "--extract", "triples", "--dry-run")
+    assert told["estimates"][0]["passages"] == 40
+    told = graph_of(capsys, index)
+    assert (told["synced"]["new"], told["synced"]["gone"]) == (1, 1)
+    assert told["counts"]["triples"] == sum(t.passage != gone.id for t in world.triples)
+
+
+def test_a_graph_of_another_corpus_is_refused(
+    index: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    graph_of(capsys, index)
+    graph = index.parent / "index.graph.sqlite"
+    build_index([Passage("x", "Else", "Something else.")], tmp_path / "other", engine="bm25")
+    for words in (
+        ("graph", "--index", tmp_path / "other", "--graph", graph),
+        ("ask", "Who?", "--method", "graph", "--index", tmp_path / "other", "--graph", graph),
+    ):
+        code, _, err = hopsmith(capsys, *words)
+        assert (code, "another corpus" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--extract", "all"], "there are triples, propositions, both, none"),
+        (["--triples", "nowhere.csv"], "no file of triples"),
+        (["--schema", "nowhere.json"], "--schema nowhere.json"),
+        (["--links", "cites"], "'cites'"),
+    ],
+)
+def test_faults_are_one_line(
+    index: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    code, out, err = hopsmith(capsys, "graph", "--index", index, *words)
+    assert (code, out) == (2, "")
+    assert said in err
