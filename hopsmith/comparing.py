@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks import load, subset
 from hopsmith.commands.questions import split_of
 from hopsmith.errors import HopsmithError
-from hopsmith.knowledge import knowledge_for
+from hopsmith.knowledge import GraphPlace
 from hopsmith.lm import ORACLE
 from hopsmith.running import dry_run as estimate_run
 from hopsmith.running import limits, run_method
@@ -74,13 +74,7 @@ def run_all(
                 if gold
                 else retriever_for(index, bench, engine, checkpoint, own=settings[0].retriever)
             )
-        knowledge = knowledge_for(
-            method_of(name).info,
-            retrievers[gold],
-            graph=settings[0].graph,
-            index=settings[0].index,
-            benchmark=bench,
-        )
+        knowledge = GraphPlace.of(settings[0], bench).for_method(name, retrievers[gold])
         programs[name] = build(name, retrievers[gold], bounds[name], knowledge=knowledge)
     ledgers = [limits(one) for one in settings]
     done = RanAll()

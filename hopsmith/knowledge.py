@@ -7,43 +7,55 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks import Benchmark
 from hopsmith.session import cached_index
-from programs import MethodInfo
+from hopsmith.settings import Settings
+from programs import method
 from programs.knowledge import Knowledge
 from retrieval import Passage, Retriever
 from retrieval.contract import ReadsCorpus
-from retrieval.wire import is_url
 
 if TYPE_CHECKING:
     from programs.knowledge.store import GraphStore
 
 
-def knowledge_for(
-    method: MethodInfo,
-    retriever: Retriever,
-    *,
-    graph: str | None = None,
-    index: str | Path | None = None,
-    benchmark: Benchmark | None = None,
-) -> Knowledge | None:
-    """The graph that a method is to walk, held to the index that is searched; None where it takes
-    none, or none is there (and ``programs.build`` says what to do). Raises ``GraphError``."""
-    if not method.graph:
-        return None
-    from programs.knowledge.store import GraphStore, beside
+@dataclass(frozen=True)
+class GraphPlace:
+    """Where to look for a graph."""
 
-    if graph is not None:
-        return opened(GraphStore(graph), retriever)
-    if index is not None:
-        path = None if is_url(index) else beside(Path(index))
-        return opened(GraphStore(path), retriever) if path and path.is_file() else None
-    if benchmark is None or not benchmark.triples:
-        return None
-    return opened(GraphStore(benchmark_graph(benchmark)), retriever)
+    graph: str | None = None
+    """A file or a database URL."""
+    index: str | Path | None = None
+    """Whose file beside it is taken, when ``graph`` is None."""
+    benchmark: Benchmark | None = None
+    """Whose own facts are taken, when there is no ``index``."""
+
+    @classmethod
+    def of(cls, settings: Settings, benchmark: Benchmark | None = None) -> GraphPlace:
+        return cls(settings.graph, settings.index, benchmark)
+
+    def open(self, retriever: Retriever) -> Knowledge | None:
+        """The graph, held to what is searched; None where there is none. Raises ``GraphError``."""
+        from programs.knowledge.store import GraphStore, beside
+
+        if self.graph is not None:
+            return opened(GraphStore(self.graph), retriever)
+        if self.index is not None:
+            place = beside(self.index)
+            there = place is not None and place.is_file()
+            return opened(GraphStore(str(place)), retriever) if there else None
+        if self.benchmark is None or not self.benchmark.triples:
+            return None
+        return opened(GraphStore(benchmark_graph(self.benchmark)), retriever)
+
+    def for_method(self, name: str, retriever: Retriever) -> Knowledge | None:
+        """The graph, for a method that takes one. Where there is none and the method can't do
+        without, ``programs.build`` says what to do."""
+        return self.open(retriever) if method(name).info.graph else None
 
 
 def opened(store: GraphStore, retriever: Retriever) -> Knowledge:
@@ -54,7 +66,14 @@ def opened(store: GraphStore, retriever: Retriever) -> Knowledge:
 
     noted = store.noted()
     same = noted.get("corpus") == getattr(retriever, "corpus_hash", None)
-    if same or not isinstance(retriever, ReadsCorpus):
+    if same:
+        return Knowledge(store)
+    if not isinstance(retriever, ReadsCorpus):
+        print(
+            "hopsmith: the graph was not made of the corpus as it is now, and what is searched "
+            "can't list its passages: triples of passages that have changed are not left out",
+            file=sys.stderr,
+        )
         return Knowledge(store)
     live = {p.id: digest(p) for p in retriever.corpus()}
     held = store.digests()

@@ -12,6 +12,7 @@ from typing import Any
 import dspy
 
 from hopsmith.errors import HopsmithError
+from hopsmith.knowledge import GraphPlace
 from hopsmith.lm import configure_cache, make_adapter, make_lm
 from hopsmith.reranking import reranked_as
 from hopsmith.session import asking, retriever_for
@@ -21,6 +22,7 @@ from optimize.errors import ExportError
 from optimize.export import PipelineFile, build_part
 from optimize.rows import hop_rows
 from programs import MultiHopProgram
+from programs.knowledge import Knowledge
 from programs.step import ROLE_LMS
 from retrieval import BaseRetriever, Retriever
 from retrieval.contract import identity_of
@@ -70,6 +72,7 @@ def load(
     force: bool = False,
     retriever: Retriever | str | None = None,
     adapter: Any = None,
+    graph: str | None = None,
 ) -> Pipeline:
     """Load an export.
 
@@ -77,30 +80,39 @@ def load(
     that was measured, of it the passages that meet the conditions ``where`` (``["year>=2020"]``);
     ``retriever`` (or ``HOPSMITH_RETRIEVER``) is one's own, as an object or ``module:factory``,
     which is called with ``index`` where that is given. ``lm`` is a name, an LM or settings, and by
-    default ``HOPSMITH_LM`` or the LM that was measured. Raises ``ExportError``
-    when the index's encoder or engine differs (``force`` says so and goes on) or the saved state
-    doesn't fit; warns when the corpus changed.
+    default ``HOPSMITH_LM`` or the LM that was measured. A pipeline that walks a graph takes
+    ``graph`` (or ``HOPSMITH_GRAPH``: a file or database URL), else the one beside the index. Raises
+    ``ExportError`` when encoder, engine or the graph's reading differs (``force`` says so and goes
+    on) or the saved state doesn't fit; warns when corpus or graph changed.
     """
     file = PipelineFile.read(Path(path))
+    given = lm if isinstance(lm, Settings) else None
     retriever = retriever or os.environ.get("HOPSMITH_RETRIEVER")
+    place = index or (given and given.index) or os.environ.get("HOPSMITH_INDEX")
     if retriever is None or isinstance(retriever, str):
-        place = index or os.environ.get("HOPSMITH_INDEX")
         if retriever is None and not place:
             raise HopsmithError("no index: give index=… (--index DIR) or set HOPSMITH_INDEX")
         if retriever is None and not is_url(place):
             engine = engine or file.retriever.get("engine")
         retriever = retriever_for(place or None, None, engine, checkpoint, where, retriever)
-    rerank = lm.rerank if isinstance(lm, Settings) else None
-    return Pipeline(file, _program(file, retriever, force, rerank), _context(file, lm, adapter))
+    graph = graph or (given and given.graph) or os.environ.get("HOPSMITH_GRAPH")
+    rerank = given.rerank if given else None
+    program = _program(file, retriever, force, rerank, GraphPlace(graph or None, place or None))
+    return Pipeline(file, program, _context(file, lm, adapter))
 
 
 def program_of(
-    path: Path | str, retriever: Retriever, force: bool = False, rerank: str | None = None
+    path: Path | str,
+    retriever: Retriever,
+    force: bool = False,
+    rerank: str | None = None,
+    place: GraphPlace | None = None,
 ) -> MultiHopProgram:
     """The program of an export over a retriever, without its LM. What was found is reranked as it
     was when the export was measured; ``rerank`` says where its cross-encoder lies, when it isn't
-    found by itself."""
-    return _program(PipelineFile.read(Path(path)), retriever, force, rerank)
+    found by itself, and ``place`` where its graph is."""
+    file = PipelineFile.read(Path(path))
+    return _program(file, retriever, force, rerank, place or GraphPlace())
 
 
 def measured_settings(path: Path | str, settings: Settings) -> Settings:
@@ -109,14 +121,49 @@ def measured_settings(path: Path | str, settings: Settings) -> Settings:
 
 
 def _program(
-    file: PipelineFile, retriever: Retriever, force: bool, rerank: str | None = None
+    file: PipelineFile,
+    retriever: Retriever,
+    force: bool,
+    rerank: str | None,
+    place: GraphPlace,
 ) -> MultiHopProgram:
     if isinstance(retriever, BaseRetriever) and "rerank" not in retriever.identity:
         retriever = reranked_as(retriever, file.retriever.get("rerank"), rerank)
     check_retriever(file, retriever, force)
-    program = build_part(file.program, retriever)
+    knowledge = _knowledge(file, retriever, force, place) if file.graph is not None else None
+    program = build_part(file.program, retriever, knowledge)
     program.load_state(file.state)
     return program
+
+
+def _knowledge(
+    file: PipelineFile, retriever: Retriever, force: bool, place: GraphPlace
+) -> Knowledge:
+    """The graph of a pipeline that walks one. Refuses one that was read otherwise; warns of one
+    that holds other triples."""
+    found = place.open(retriever)
+    if found is None or file.graph is None:
+        raise ExportError(
+            "this pipeline walks a graph of the corpus and there is none beside the index: "
+            "hopsmith graph --index DIR makes one, --graph (graph=…, HOPSMITH_GRAPH) names another"
+        )
+    differs = sorted(
+        name
+        for name in {*file.graph, *found.identity} - {"content"}
+        if file.graph.get(name) != found.identity.get(name)
+    )
+    if differs and not force:
+        raise ExportError(
+            f"the graph does not fit this pipeline ({' and '.join(differs)} were read by another "
+            "LM, prompt or schema): make it as it was measured, or force it (force=True, --force)"
+        )
+    if file.graph.get("content") != found.identity["content"]:
+        print(
+            "hopsmith: the graph has changed since this pipeline was measured: its scores may not "
+            "hold",
+            file=sys.stderr,
+        )
+    return found
 
 
 def check_retriever(file: PipelineFile, retriever: Retriever, force: bool = False) -> None:

@@ -20,6 +20,7 @@ from optimize.estimate import RunEstimate, estimate
 from optimize.evaluate import evaluate
 from optimize.limits import LimitedLedger, LimitReached
 from optimize.passages import PassageFile
+from optimize.routes import routed
 from optimize.rows import PredictionRow, RunHeader
 from optimize.run import PASSAGES, header, open_run, write_metrics
 from optimize.saved import SavedRun, read_run
@@ -120,6 +121,7 @@ def told(done: Ran) -> dict[str, Any]:
         "broken": attribution_table(run.records),
         "usage": run.ledger.to_json(),
         "stopped": done.stopped,
+        **routed(list(run.rows.values())),
     }
 
 

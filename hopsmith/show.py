@@ -14,6 +14,7 @@ from rich.tree import Tree
 
 from metrics import DEFAULT, attribution_table
 from optimize.estimate import RunEstimate
+from optimize.routes import route_line
 from optimize.rows import HopRow
 from optimize.saved import SavedRun
 from optimize.tables import Table as Cells
@@ -98,6 +99,9 @@ def print_run(run: SavedRun, stopped: str | None = None) -> None:
     title = f"{about.benchmark} {about.split}, n={len(run.rows)}, questions {about.questions_hash}"
     out.print(metric_table({label: values}, title))
     print_table(broken_table({label: attribution_table(run.records)}))
+    routes = route_line(list(run.rows.values()))
+    if routes is not None:
+        out.print(routes, highlight=False)
     if run.lm:
         print_table(ledger_table({label: run.ledger.by_role}))
     if stopped:

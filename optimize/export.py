@@ -21,6 +21,7 @@ from optimize.card import card
 from optimize.errors import ExportError
 from optimize.run import versions, write_json
 from programs import MultiHopProgram, build, fingerprint, identity
+from programs.knowledge import Knowledge
 from retrieval import Retriever
 
 FORMAT = 1
@@ -52,6 +53,8 @@ class PipelineFile(BaseModel):
     """By role: name, temperature, max_tokens, …; ``default`` answers for the other roles."""
     retriever: dict[str, Any]
     corpus_hash: str | None
+    graph: dict[str, Any] | None = None
+    """Of the corpus's graph, where the method walks one: how it was read, and a hash of it."""
     rendering: int
     fingerprint: str
     scores: dict[str, Any] = Field(default_factory=dict)
@@ -86,10 +89,21 @@ def part_of(program: MultiHopProgram) -> Part:
     )
 
 
-def build_part(part: Part, retriever: Retriever) -> MultiHopProgram:
-    """The inverse of ``part_of``, over a retriever; state comes after."""
-    parts = {name: build_part(sub, retriever) for name, sub in part.parts.items()}
-    return build(part.method, retriever, None, **part.arguments, **parts)
+def build_part(
+    part: Part, retriever: Retriever, knowledge: Knowledge | None = None
+) -> MultiHopProgram:
+    """The inverse of ``part_of``, over a retriever and, for what walks one, the corpus's graph;
+    state comes after."""
+    parts = {name: build_part(sub, retriever, knowledge) for name, sub in part.parts.items()}
+    return build(part.method, retriever, None, knowledge=knowledge, **part.arguments, **parts)
+
+
+def graph_of(program: MultiHopProgram) -> dict[str, Any] | None:
+    """The identity of the graph that a program or a part of it walks."""
+    own = getattr(program, "knowledge", None)
+    if own is not None:
+        return dict(own.identity)
+    return next(filter(None, map(graph_of, program.parts.values())), None)
 
 
 def export(
@@ -113,6 +127,7 @@ def export(
         lms=whole["lms"],
         retriever=whole["retriever"],
         corpus_hash=getattr(program.retriever, "corpus_hash", None),
+        graph=graph_of(program),
         rendering=whole["rendering"],
         fingerprint=fingerprint(program),
         scores=dict(scores or {}),

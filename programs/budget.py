@@ -91,6 +91,17 @@ class HopBudget:
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "think": list(self.think)}
 
+    def handed_on(self, part: HopBudget) -> HopBudget:
+        """The budget of a part that is built with its method: bounds of each search and of all
+        calls are these; how far the part goes is its own."""
+        return replace(
+            part,
+            passages=self.passages,
+            retrieve=self.retrieve,
+            lm_calls=self.lm_calls,
+            think=self.think,
+        )
+
     def capped(self, caps: Mapping[str, int]) -> HopBudget:
         """With each named bound lowered to its cap; a cap above the bound changes nothing."""
         for name in caps:

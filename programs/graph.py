@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import dspy
 
@@ -71,7 +70,9 @@ class Graph(MultiHopProgram):
             )
         super().__init__(retriever, budget)
         self.knowledge = knowledge
-        self.agentic = agentic if agentic is not None else Agentic(retriever, follows(budget))
+        self.agentic = agentic or Agentic(
+            retriever, budget and budget.handed_on(Agentic.default_budget())
+        )
         self.walker = Step(
             FollowEdges, "walker", fallback={"follow": [], "answer": None, "look_up": None}
         )
@@ -177,17 +178,3 @@ class Graph(MultiHopProgram):
         order = [*inside.values(), *(p for p in found if p.id not in inside)]
         ranked = [p.ranked(n, p.score) for n, p in enumerate(order[: budget.passages], 1)]
         return ranked, min(len(inside), len(ranked))
-
-
-def follows(budget: HopBudget | None) -> HopBudget | None:
-    """The budget of a part that is built with its method: what the method was given bounds each of
-    its searches and calls; how far it goes is the part's own."""
-    if budget is None:
-        return None
-    return replace(
-        Agentic.default_budget(),
-        passages=budget.passages,
-        retrieve=budget.retrieve,
-        lm_calls=budget.lm_calls,
-        think=budget.think,
-    )

@@ -31,6 +31,7 @@ OURS: dict[str, str] = {
     "self_ask": "programs.self_ask:SelfAsk",
     "ircot": "programs.ircot:IRCoT",
     "graph": "programs.graph:Graph",
+    "router": "programs.router:Router",
     "coverage_anchor": "programs.par2:CoverageAnchor",
     "iterative_chain": "programs.par2:IterativeChain",
     "par2": "programs.par2:Par2",

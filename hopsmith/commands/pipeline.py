@@ -33,6 +33,7 @@ def compile_(
         int | None, typer.Option("--limit", min=1, help="Only so many questions of each split.")
     ] = None,
     index: opt.Index = None,
+    graph: opt.Graph = None,
     own: opt.Retriever = None,
     engine: opt.Engine = None,
     checkpoint: opt.Checkpoint = None,
@@ -132,6 +133,7 @@ def compile_(
     """
     from benchmarks import load as load_benchmark
     from hopsmith.errors import HopsmithError
+    from hopsmith.knowledge import GraphPlace
     from hopsmith.lm import make_lm
     from hopsmith.loading import program_of
     from hopsmith.session import refuse_gold, retriever_for, say_faults, session
@@ -160,6 +162,7 @@ def compile_(
         price=price,
         oracle_noise=oracle_noise,
         index=index,
+        graph=graph,
         retriever=own,
         rerank=rerank,
         rerank_candidates=rerank_candidates,
@@ -173,12 +176,14 @@ def compile_(
     retriever = retriever_for(
         settings.index, bench, engine, checkpoint, own=settings.retriever, settings=settings
     )
+    place = GraphPlace.of(settings, bench)
     if pipeline is not None:
-        program = program_of(pipeline, retriever)
+        program = program_of(pipeline, retriever, place=place)
         program = program.with_budget(HopBudget.parse(budget or "", program.budget))
     else:
         bounds = HopBudget.parse(budget or "", method_of(method).default_budget())
-        program = build(method, retriever, bounds, **opt.arguments(arg))
+        knowledge = place.for_method(method, retriever)
+        program = build(method, retriever, bounds, knowledge=knowledge, **opt.arguments(arg))
     recipe = Recipe(
         trials=trials,
         optimizer=prompts,  # type: ignore[arg-type]

@@ -46,7 +46,7 @@ def ask(
     json: opt.Json = False,
 ) -> None:
     """Ask one question and see its hops."""
-    from hopsmith.knowledge import knowledge_for
+    from hopsmith.knowledge import GraphPlace
     from hopsmith.session import check_question, refuse_gold, retriever_for, session
     from hopsmith.show import hop_tree, out, passage_json, print_json
     from optimize.rows import hop_rows
@@ -94,8 +94,7 @@ def ask(
         retriever = retriever_for(
             settings.index, None, engine, checkpoint, where, settings.retriever, settings
         )
-        info = method_of(method).info
-        knowledge = knowledge_for(info, retriever, graph=settings.graph, index=settings.index)
+        knowledge = GraphPlace.of(settings).for_method(method, retriever)
         program = build(method, retriever, bounds, knowledge=knowledge, **opt.arguments(arg))
         with session(settings) as here:
             check_question(here.lm, question)
@@ -172,7 +171,7 @@ def evaluate(
     from benchmarks import load as load_benchmark
     from benchmarks import subset
     from hopsmith import running
-    from hopsmith.knowledge import knowledge_for
+    from hopsmith.knowledge import GraphPlace
     from hopsmith.report import write_report
     from hopsmith.session import golden_for, retriever_for, say_faults, session
     from hopsmith.show import print_estimate, print_json, print_run
@@ -215,19 +214,14 @@ def evaluate(
             own=settings.retriever,
             settings=None if pipeline else settings,
         )
+    place = GraphPlace.of(settings, bench)
     if pipeline is not None:
         from hopsmith.loading import measured_settings, program_of
 
-        program = program_of(pipeline, retriever, force, settings.rerank)
+        program = program_of(pipeline, retriever, force, settings.rerank, place)
         settings = measured_settings(pipeline, settings)
     else:
-        knowledge = knowledge_for(
-            method_of(method).info,
-            retriever,
-            graph=settings.graph,
-            index=settings.index,
-            benchmark=bench,
-        )
+        knowledge = place.for_method(method, retriever)
         program = build(method, retriever, bounds, knowledge=knowledge, **opt.arguments(arg))
     ledger = running.limits(settings)
     with session(settings, asked) as here:

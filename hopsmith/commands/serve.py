@@ -29,6 +29,7 @@ def serve(
         typer.Option("--method", help="Serve a method as it is, too. See hopsmith methods."),
     ] = None,
     index: opt.Index = None,
+    graph: opt.Graph = None,
     engine: opt.Engine = None,
     checkpoint: opt.Checkpoint = None,
     where: opt.Where = None,
@@ -118,6 +119,7 @@ def serve(
         price=price,
         no_cache=True,
         index=index,
+        graph=graph,
     )
     token, admin_token = _secret(settings.token), _secret(settings.admin_token)
     check_host(host, token)
@@ -173,6 +175,7 @@ def sources(
 ) -> list[Any]:
     """What the words on the command line name."""
     from hopsmith.errors import HopsmithError
+    from hopsmith.knowledge import GraphPlace
     from hopsmith.lm import make_adapter, make_lm
     from hopsmith.serving.pipelines import ExportSource, MethodSource
     from hopsmith.session import asking
@@ -199,7 +202,8 @@ def sources(
 
     for name in methods:
         bounds = HopBudget.parse(budget or "", method_of(name).default_budget())
-        found.append(MethodSource(name, name, context, bounds, opt.arguments(arg), engine))
+        place = GraphPlace.of(settings)
+        found.append(MethodSource(name, name, context, bounds, opt.arguments(arg), engine, place))
     return found
 
 

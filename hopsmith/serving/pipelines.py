@@ -12,6 +12,7 @@ import dspy
 
 from hopsmith.endpoint import EndpointLM
 from hopsmith.errors import HopsmithError
+from hopsmith.knowledge import GraphPlace
 from hopsmith.serving.health import LMHealth, lms_of
 from hopsmith.serving.schema import PipelineOut
 from hopsmith.serving.watched import WatchedRetriever
@@ -103,10 +104,12 @@ class MethodSource:
     budget: HopBudget | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
     engine: str | None = None
+    graph: GraphPlace = field(default_factory=GraphPlace)
 
     def load(self, open_index: OpenIndex, seconds: float) -> Served:
         retriever = open_index(self.engine)
-        program = build(self.method, retriever, self.budget, **self.arguments)
+        knowledge = self.graph.for_method(self.method, retriever)
+        program = build(self.method, retriever, self.budget, knowledge=knowledge, **self.arguments)
         context = self.context()
         with dspy.context(**context):
             mark = fingerprint(program)
