@@ -14,7 +14,7 @@ from benchmarks.statistics import statistics
 from hopsmith.commands.questions import split_of
 from hopsmith.errors import HopsmithError
 from hopsmith.judging import judge_run
-from hopsmith.knowledge import knowledge_for
+from hopsmith.knowledge import GraphPlace
 from hopsmith.lm import ORACLE
 from hopsmith.running import dry_run as estimate_run
 from hopsmith.running import limits, run_method
@@ -166,13 +166,7 @@ class _Cell:
         return judge_run(run, settings, self.material.judge_lm).run
 
     def _program(self, name: str, settings: Settings) -> Any:
-        knowledge = knowledge_for(
-            method_of(name).info,
-            self.retriever,
-            graph=settings.graph,
-            index=settings.index,
-            benchmark=self.bench,
-        )
+        knowledge = GraphPlace.of(settings, self.bench).for_method(name, self.retriever)
         bounds = HopBudget.parse(self.column.budget, method_of(name).default_budget())
         return build(name, self.retriever, bounds, knowledge=knowledge)
 
