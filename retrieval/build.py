@@ -11,18 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from retrieval.codec import PQ_TRAIN, Codec, Float16, ProductQuantised
+from retrieval.codec import Codec, Float16, ProductQuantised
+from retrieval.compiled import check_compiler
 from retrieval.corpus import unique
 from retrieval.documents import DocumentCorpus
 from retrieval.encoder import Encoder, Progress, encoder
-from retrieval.engines import DEFAULTS, ENGINES
+from retrieval.engines import ENGINES, checked
 from retrieval.errors import CorpusError, IndexFault
 from retrieval.index import OpenIndex
 from retrieval.lexical import build_lexical
 from retrieval.manifest import Manifest, SegmentEntry
 from retrieval.passage import Passage
-from retrieval.segment import content, write_segment
-from retrieval.writing import making
+from retrieval.plaid import build_plaid
+from retrieval.segment import Segment, content, write_segment
+from retrieval.writing import making, settle
 
 AUTO_EXACT = 1_000
 """``engine="auto"`` scores corpora up to this many passages exactly."""
@@ -67,25 +69,38 @@ def build_index(
     stays. Raises ``CorpusError`` (empty, duplicate id), ``IndexFault``.
     """
     out = Path(out)
-    _check(out, engine, vectors, settings or {}, overwrite)
+    _check(out, engine, vectors, overwrite)
+    if engine == "plaid":
+        check_compiler()
+    settings = checked(settings or {})
     coder = None if engine == "bm25" else encoder(checkpoint)
     with making(out) as folder:
         passages = _some(unique(corpus))
         codec: Codec | None = None
+        known: dict[str, Any] = {}
         if coder is not None:
-            codec, passages = _codec(vectors, coder, passages, folder)
+            codec, known, passages = _codec(vectors, coder, passages)
+            codec.save(folder)
         name = "000001"
         count, tokens, digest = write_segment(
-            folder / "segments" / name, passages, coder, codec, total=total, progress=progress
+            folder / "segments" / name,
+            passages,
+            coder,
+            codec,
+            known=known,
+            total=total,
+            progress=progress,
         )
         if engine == "auto":
             engine = "exact" if count <= AUTO_EXACT else "two-stage"
+        if engine == "plaid" and coder is not None and codec is not None:
+            build_plaid(Segment(folder / "segments" / name, codec, coder.spec.dim), coder.spec.dim)
         manifest = Manifest(
             engine=engine,
             encoder=None if coder is None else coder.spec.identity,
             checkpoint=None if coder is None else coder.spec.hub,
             vectors=vectors,
-            settings=dict(settings or {}),
+            settings=settings,
             cut=asdict(corpus.cut) if isinstance(corpus, DocumentCorpus) else None,
             segments=[SegmentEntry(name=name, passages=count, tokens=tokens)],
             passages=count,
@@ -96,15 +111,11 @@ def build_index(
     return report(out, manifest, count)
 
 
-def _check(
-    out: Path, engine: str, vectors: str, settings: Mapping[str, Any], overwrite: bool
-) -> None:
+def _check(out: Path, engine: str, vectors: str, overwrite: bool) -> None:
     if engine != "auto" and engine not in ENGINES:
         raise IndexFault(f"no engine {engine!r}; there are auto, {', '.join(ENGINES)}")
     if vectors not in (Float16.name, ProductQuantised.name):
         raise IndexFault(f"vectors are kept as float16 or pq, not {vectors!r}")
-    if unknown := set(settings) - set(DEFAULTS):
-        raise IndexFault(f"no setting {sorted(unknown)}; there are {', '.join(DEFAULTS)}")
     if not out.exists():
         return
     if not out.is_dir():
@@ -127,18 +138,20 @@ def _some(passages: Iterable[Passage]) -> Iterable[Passage]:
 
 
 def _codec(
-    name: str, coder: Encoder, passages: Iterable[Passage], folder: Path
-) -> tuple[Codec, Iterable[Passage]]:
-    """The codec of a new index, and the passages from the start: a quantiser reads ahead."""
+    name: str, coder: Encoder, passages: Iterable[Passage]
+) -> tuple[Codec, dict[str, Any], Iterable[Passage]]:
+    """The codec of a new index, what was encoded to fit it (windows and their vectors, so that none
+    is encoded twice), and the passages from the start: a quantiser reads ahead."""
     if name == Float16.name:
-        return Float16(coder.spec.dim), passages
+        return Float16(coder.spec.dim), {}, passages
     stream = iter(passages)
     head = list(itertools.islice(stream, PQ_HEAD))
     step = max(1, len(head) // PQ_PASSAGES)
-    sample = np.concatenate(coder.passages([content(p) for p in head[::step]]))
-    codec = ProductQuantised.train(sample[:PQ_TRAIN].astype(np.float32))
-    codec.save(folder)
-    return codec, itertools.chain(head, stream)
+    windows = coder.windows([content(p) for p in head[::step]])
+    texts = list(dict.fromkeys(w for ws in windows for w in ws))[: 2 * PQ_PASSAGES]
+    vectors = coder.passages(texts)
+    codec = ProductQuantised.train(np.concatenate(vectors))
+    return codec, dict(zip(texts, vectors, strict=True)), itertools.chain(head, stream)
 
 
 def write_lexical(folder: Path, manifest: Manifest) -> None:
@@ -148,6 +161,7 @@ def write_lexical(folder: Path, manifest: Manifest) -> None:
     shutil.rmtree(folder / name, ignore_errors=True)
     index = OpenIndex(folder, manifest)
     build_lexical((content(p) for p in index.passages()), folder / name)
+    settle(folder / name)
     manifest.lexical = name
 
 

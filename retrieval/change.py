@@ -22,7 +22,8 @@ from retrieval.errors import CorpusError, IndexFault
 from retrieval.index import OpenIndex
 from retrieval.manifest import Manifest, SegmentEntry
 from retrieval.passage import Passage
-from retrieval.segment import write_segment
+from retrieval.plaid import build_plaid
+from retrieval.segment import Segment, write_segment
 from retrieval.writing import LOCK, full_disk, locked, making
 
 MOST_SEGMENTS = 32
@@ -65,6 +66,7 @@ def add_passages(
                 count, tokens, digest = write_segment(
                     new, passages, coder, index.codec, progress=progress
                 )
+                _plaid(index, new)
             manifest.segments.append(SegmentEntry(name=name, passages=count, tokens=tokens))
             total.join(digest)
         for number in gone:
@@ -161,8 +163,16 @@ def _compact(folder: Path, manifest: Manifest) -> None:
     name = _next(manifest)
     with making(folder / "segments" / name) as new:
         tokens = _merge(index, new)
+        _plaid(index, new)
     manifest.segments = [SegmentEntry(name=name, passages=len(index.alive_numbers), tokens=tokens)]
     _commit(folder, manifest, CorpusHash(manifest.corpus_hash))
+
+
+def _plaid(index: OpenIndex, folder: Path) -> None:
+    """Give a new segment its PLAID index, where the index is searched by it."""
+    if index.manifest.engine == "plaid" and index.manifest.encoder is not None:
+        dim = int(index.manifest.encoder["dim"])
+        build_plaid(Segment(folder, index.codec, dim), dim)
 
 
 def _merge(index: OpenIndex, folder: Path) -> int:

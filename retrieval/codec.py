@@ -1,5 +1,5 @@
-"""How token vectors are kept on disk: as float16, or as product-quantised codes (faiss) of 64 bytes
-a token."""
+"""How token vectors are kept on disk: as float16, or as product-quantised codes (faiss) of at most
+64 bytes a token."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from retrieval.errors import IndexFault
 from retrieval.threads import in_threads
 
 PQ_BYTES = 64
-PQ_TRAIN = 120_000
-"""Token vectors that the quantiser is trained on, at most."""
+"""Codes a token, at most: dimensions are dealt evenly over them, so that 96 take 48."""
+PIECE = 8192
+"""Token vectors that one thread turns into codes at once."""
 
 
 class Codec(Protocol):
@@ -53,17 +54,20 @@ class Float16:
 
 
 class ProductQuantised:
-    """faiss' product quantiser: ``PQ_BYTES`` codes of 8 bits a token."""
+    """faiss' product quantiser: codes of 8 bits, each of an even part of the dimensions. Where
+    parts don't come out even, vectors are padded with zeros."""
 
     name = "pq"
-    width = PQ_BYTES
     dtype = np.uint8
     FILE = "quantiser.npy"
 
-    def __init__(self, centroids: Any) -> None:
+    def __init__(self, centroids: Any, dim: int) -> None:
+        """``centroids`` have shape (codes, 256, dimensions a code)."""
         import faiss
 
         codes, _, part = centroids.shape
+        self.width = codes
+        self.dim = dim
         self._pq: Any = faiss.ProductQuantizer(codes * part, codes, 8)
         faiss.copy_array_to_vector(
             np.ascontiguousarray(centroids, np.float32).ravel(), self._pq.centroids
@@ -72,23 +76,36 @@ class ProductQuantised:
 
     @classmethod
     def train(cls, sample: Any, seed: int = 0) -> ProductQuantised:
-        """Fit to token vectors of shape (n, dim): 256 centroids for each of ``PQ_BYTES`` parts."""
-        n = len(sample)
+        """Fit to token vectors of shape (n, dim): 256 centroids for each part."""
+        n, dim = sample.shape
         if n < 256:
             sample = np.concatenate([sample] * (256 // n + 1))
-        parts = np.split(np.asarray(sample, np.float32), PQ_BYTES, axis=1)
-        found = in_threads(_centroids, parts, [1234 + seed] * PQ_BYTES)
-        return cls(np.stack(found))
+        part = -(-dim // PQ_BYTES)
+        codes = -(-dim // part)
+        parts = np.split(_padded(sample, codes * part), codes, axis=1)
+        found = in_threads(_centroids, parts, [1234 + seed] * codes)
+        return cls(np.stack(found), dim)
 
     def encode(self, vectors: Any) -> Any:
+        pieces = np.array_split(vectors, max(1, -(-len(vectors) // PIECE)))
+        return np.concatenate(in_threads(self._codes, pieces))
+
+    def _codes(self, vectors: Any) -> Any:
         with _one_faiss_thread():
-            return self._pq.compute_codes(np.ascontiguousarray(vectors, np.float32))
+            return self._pq.compute_codes(_padded(vectors, self._pq.d))
 
     def decode(self, stored: Any) -> Any:
-        return self._pq.decode(np.ascontiguousarray(stored))
+        return self._pq.decode(np.ascontiguousarray(stored))[:, : self.dim]
 
     def save(self, folder: Path) -> None:
         np.save(folder / self.FILE, self.centroids)
+
+
+def _padded(vectors: Any, dim: int) -> Any:
+    """Float32 rows of ``dim`` columns, the last of them zeros where there were fewer."""
+    rows = np.ascontiguousarray(vectors, np.float32)
+    lacking = dim - rows.shape[1]
+    return np.pad(rows, ((0, 0), (0, lacking))) if lacking else rows
 
 
 def _centroids(part: Any, seed: int) -> Any:
@@ -127,5 +144,5 @@ def open_codec(name: str, folder: Path, dim: int) -> Codec:
     if name == Float16.name:
         return Float16(dim)
     if name == ProductQuantised.name:
-        return ProductQuantised(np.load(folder / ProductQuantised.FILE))
+        return ProductQuantised(np.load(folder / ProductQuantised.FILE), dim)
     raise IndexFault(f"the index keeps its vectors as {name!r}: written by a newer version?")

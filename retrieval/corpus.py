@@ -150,7 +150,7 @@ def is_text(value: str) -> bool:
 
 def unique(passages: Iterable[Passage], taken: Iterable[str] = ()) -> Iterator[Passage]:
     """The passages as they come. Raises ``CorpusError`` at an id that was there before, naming both
-    places, and at a passage without a word."""
+    places, at a passage without a word, and at text that can't be written as UTF-8."""
     places: dict[str, int] = dict.fromkeys(taken, 0)
     for number, passage in enumerate(passages, 1):
         if passage.id in places:
@@ -159,6 +159,12 @@ def unique(passages: Iterable[Passage], taken: Iterable[str] = ()) -> Iterator[P
             )
         if not passage.text.strip() and not passage.title.strip():
             raise CorpusError(f"passage {number} ({passage.id!r}) has no words: leave it out")
+        for column in OWN_COLUMNS:
+            if not is_text(getattr(passage, column)):
+                raise CorpusError(
+                    f"passage {number} ({passage.id!r}): {column} holds half a surrogate pair: "
+                    'write it whole, or clean it with text.encode("utf-8", "replace").decode()'
+                )
         places[passage.id] = number
         yield passage
 

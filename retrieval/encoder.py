@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrieval.checkpoint import CheckpointSpec, checkpoint
-from retrieval.threads import one_thread
+from retrieval.threads import in_threads, one_thread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,8 +38,8 @@ Progress = Callable[[int, int], None]
 
 
 class Encoder:
-    """A checkpoint, loaded when first used. Thread-safe: one batch at a time (fast tokenizers keep
-    padding state, and torch uses all cores for one batch anyway)."""
+    """A checkpoint, loaded when first used. Thread-safe: texts are tokenised one batch at a time,
+    since fast tokenizers keep padding state."""
 
     def __init__(self, spec: CheckpointSpec) -> None:
         self.spec = spec
@@ -85,28 +85,39 @@ class Encoder:
                 )
         return out
 
-    def passages(self, texts: Sequence[str], progress: Progress | None = None) -> list[Vectors]:
+    def passages(
+        self,
+        texts: Sequence[str],
+        progress: Progress | None = None,
+        known: dict[str, Vectors] | None = None,
+    ) -> list[Vectors]:
         """Token vectors of each text, in order. Batches are of texts of like length, so that
-        little is padding."""
-        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-        out: list[Any] = [None] * len(texts)
-        done = 0
-        for start in range(0, len(order), BATCH):
-            places = order[start : start + BATCH]
-            with self._lock:
+        little is padding; each core encodes its own (``retrieval.threads`` says why). What is
+        ``known`` of them is taken out of there instead."""
+        out: list[Any] = [known.pop(t, None) if known else None for t in texts]
+        order = sorted((i for i, v in enumerate(out) if v is None), key=lambda i: len(texts[i]))
+        done = len(texts) - len(order)
+
+        def encode(places: list[int]) -> None:
+            nonlocal done
+            with one_thread:
                 found = self._documents([texts[i] for i in places])
-            for place, vectors in zip(places, found, strict=True):
-                out[place] = vectors
-            done += len(places)
-            if progress is not None:
-                progress(done, len(texts))
+            with self._lock:
+                for place, vectors in zip(places, found, strict=True):
+                    out[place] = vectors
+                done += len(places)
+                if progress is not None:
+                    progress(done, len(texts))
+
+        in_threads(encode, [order[s : s + BATCH] for s in range(0, len(order), BATCH)])
         return out
 
     def _documents(self, texts: list[str]) -> list[Vectors]:
         import torch
 
-        model = self._loaded()
-        ids, mask = model.doc_tokenizer.tensorize(texts)
+        with self._lock:
+            model = self._loaded()
+            ids, mask = model.doc_tokenizer.tensorize(texts)
         with torch.inference_mode():
             vectors, keep = model.doc(ids, mask, keep_dims="return_mask")
         keep = keep.squeeze(-1).cpu().numpy()

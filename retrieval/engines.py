@@ -3,6 +3,7 @@
 - ``exact``: MaxSim over all passages, the reference;
 - ``two-stage``: candidates by BM25 and by pooled vectors, MaxSim over the candidates, fused with
   BM25's rank (reciprocal rank fusion): the default for all but small corpora;
+- ``plaid``: colbert-ai's PLAID (``retrieval.plaid``), which an index has when it was built for it;
 - ``dense``: pooled vectors; ``bm25``: words.
 
 MaxSim is divided by the number of query tokens. ``two-stage`` orders by the fused rank and reports
@@ -11,6 +12,7 @@ the MaxSim score, since fused scores carry rank only and can't be compared betwe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -21,6 +23,7 @@ import numpy as np
 
 from retrieval.contract import BaseRetriever
 from retrieval.encoder import pooled
+from retrieval.errors import IndexFault
 from retrieval.lexical import best, tokenise
 from retrieval.passage import Passage
 from retrieval.threads import in_threads, one_thread
@@ -29,14 +32,40 @@ from retrieval.where import Condition, conditions_of
 if TYPE_CHECKING:
     from retrieval.index import OpenIndex
 
-ENGINES = ("exact", "two-stage", "dense", "bm25")
+ENGINES = ("exact", "two-stage", "plaid", "dense", "bm25")
 
-DEFAULTS: dict[str, Any] = {"pool": 64, "fusion_constant": 10, "lexical_weight": 1.0}
-"""Candidates per query (half by words, the rest by vectors), and the fusion's constant and weight
-of BM25's rank. Recall@5 with the MiniLM checkpoint, 300 questions of 2WikiMultiHopQA over 6,119
-passages, 200 of HotpotQA over 1,971 and 200 of MuSiQue over 3,141: 0.682, 0.813 and 0.526. With
-100 candidates and the constant 20: 0.676, 0.810 and 0.520. A weight of 0.5 gives HotpotQA 0.805 and
-MuSiQue 0.539: such differences lie within the questions' noise."""
+DEFAULTS: dict[str, Any] = {
+    "pool": 64,
+    "lexical_share": 0.5,
+    "fusion_constant": 10,
+    "maxsim_weight": 1.0,
+    "lexical_weight": 1.0,
+    "pooled_weight": 0.0,
+}
+"""Candidates per query and the share of them that BM25 names (pooled vectors name the rest); the
+fusion's constant and the weights of the three ranks: MaxSim's, BM25's, the pooled vectors'."""
+
+WEIGHTS = ("maxsim_weight", "lexical_weight", "pooled_weight")
+
+
+def checked(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings without those that are None. Raises ``IndexFault`` for one that there isn't, or a
+    value that can't be."""
+    known = {name: value for name, value in settings.items() if value is not None}
+    if unknown := set(known) - set(DEFAULTS):
+        raise IndexFault(f"no setting {sorted(unknown)}; there are {', '.join(DEFAULTS)}")
+    for name, value in known.items():
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if name == "pool" and not (number and isinstance(value, int) and value >= 1):
+            raise IndexFault(f"pool must be a whole number from 1 on, got {value!r}")
+        most = 1 if name == "lexical_share" else math.inf
+        if not number or not 0 <= value <= most or value == math.inf:
+            to = "0 to 1" if most == 1 else "0 on"
+            raise IndexFault(f"{name} must be a number from {to}, got {value!r}")
+    if not any({**DEFAULTS, **known}[name] for name in WEIGHTS):
+        raise IndexFault(f"one of {', '.join(WEIGHTS)} must be above 0")
+    return known
+
 
 TIES = 50
 """Passages ranked beyond ``k``, so that ties at the cut are ordered by id too."""
@@ -92,6 +121,7 @@ class IndexRetriever(BaseRetriever):
         rank = {
             "exact": self._exact,
             "two-stage": self._two_stage,
+            "plaid": self._plaid,
             "dense": self._dense,
             "bm25": self._bm25,
         }[self.engine]
@@ -147,11 +177,18 @@ class IndexRetriever(BaseRetriever):
             scores = self.index.maxsim_all(vectors)
         return [self._ordered(numbers, s, k) for s in scores]
 
+    def _plaid(self, queries: list[str], k: int, pool: int | None) -> list[tuple[Any, Any]]:
+        n = max(k, pool or 0)
+        vectors = self.index.encoder.queries(queries)
+        found = [self.index.plaid_scores(v, n) for v in vectors]
+        return [self._ordered(numbers, scores, min(k, len(numbers))) for numbers, scores in found]
+
     def _two_stage(self, queries: list[str], k: int, pool: int | None) -> list[tuple[Any, Any]]:
         size = max(k, pool or self.settings["pool"])
+        wordy = math.ceil(size * self.settings["lexical_share"])
         vectors = self.index.encoder.queries(queries)
         near = self.index.nearest(np.stack([pooled(v) for v in vectors]), size)
-        lexical = [self.index.lexical.top(t, max(1, size // 2))[0] for t in tokenise(queries)]
+        lexical = [self.index.lexical.top(t, wordy)[0] for t in tokenise(queries)]
 
         def one(query: Any, close: Any, words: Any) -> tuple[Any, Any]:
             rest = close[~np.isin(close, words)][: size - len(words)]
@@ -159,20 +196,21 @@ class IndexRetriever(BaseRetriever):
             with one_thread:
                 scores = self.index.maxsim(query, candidates)
             numbers, scores = self._ordered(candidates, scores, len(candidates))
-            return self._fused(numbers, scores, words)
+            return self._fused(numbers, scores, words, close)
 
         return in_threads(one, vectors, [numbers for numbers, _ in near], lexical)
 
-    def _fused(self, numbers: Any, scores: Any, words: Any) -> tuple[Any, Any]:
-        """Reciprocal rank fusion of MaxSim's order with BM25's."""
+    def _fused(self, numbers: Any, scores: Any, words: Any, close: Any) -> tuple[Any, Any]:
+        """Reciprocal rank fusion of MaxSim's order with BM25's and the pooled vectors'."""
         constant = self.settings["fusion_constant"]
-        fused = 1.0 / (constant + 1 + np.arange(len(numbers)))
-        place = {int(n): i for i, n in enumerate(words)}
-        weight = self.settings["lexical_weight"]
-        for i, number in enumerate(numbers):
-            rank = place.get(int(number))
-            if rank is not None:
-                fused[i] += weight / (constant + 1 + rank)
+        fused = self.settings["maxsim_weight"] / (constant + 1 + np.arange(len(numbers)))
+        for name, ranked in (("lexical_weight", words), ("pooled_weight", close)):
+            weight = self.settings[name]
+            if weight and len(ranked):
+                by_number = np.argsort(ranked)
+                at = np.searchsorted(ranked, numbers, sorter=by_number).clip(max=len(ranked) - 1)
+                rank = by_number[at]
+                fused += np.where(ranked[rank] == numbers, weight / (constant + 1 + rank), 0.0)
         order = np.argsort(-fused, kind="stable")
         return numbers[order], scores[order]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,12 @@ from retrieval.checkpoint import checkpoint_of
 from retrieval.codec import Codec, open_codec
 from retrieval.corpus import CorpusHash
 from retrieval.encoder import Encoder, encoder_of
-from retrieval.engines import DEFAULTS, ENGINES, IndexRetriever
+from retrieval.engines import ENGINES, IndexRetriever, checked
 from retrieval.errors import IndexFault, QueryError
 from retrieval.lexical import Lexical, best
 from retrieval.manifest import Manifest
 from retrieval.passage import Passage
+from retrieval.plaid import Plaid
 from retrieval.segment import Segment
 from retrieval.where import Condition, columns_of
 
@@ -204,6 +205,35 @@ class OpenIndex:
         np.maximum.at(out, owner, scores)
         return out
 
+    @cached_property
+    def plaid(self) -> list[Plaid | None]:
+        """The segments' PLAID indexes, loaded; None where a segment is too small for one."""
+        if self.manifest.engine != "plaid":
+            raise IndexFault("the index has no PLAID part: index the corpus with --engine plaid")
+        return [s.plaid() for s in self.segments]
+
+    def plaid_scores(self, query: Any, n: int) -> tuple[Any, Any]:
+        """Numbers and MaxSim of what PLAID finds for one query, in no order: at least ``n``
+        passages, or all. Segments without PLAID are scored exactly."""
+        numbers: list[Any] = []
+        scores: list[Any] = []
+        for base, segment, plaid in zip(self.bases, self.segments, self.plaid, strict=False):
+            owners = segment.windows[:, 2] + base
+            alive = self.alive[owners]
+            if plaid is None:
+                rows = self.windows[self.windows[:, 0] == len(numbers)]
+                owned, found = rows[:, 2], self._window_scores([query], rows)[0]
+            else:
+                wanted = min(n, int(self.alive[base : base + len(segment)].sum()))
+                places, found = plaid.search(query, n, partial(_passages_of, owners, wanted), alive)
+                owned = owners[places]
+            best_of, place = np.unique(owned, return_inverse=True)
+            top = np.full(len(best_of), -np.inf, np.float32)
+            np.maximum.at(top, place, found)
+            numbers.append(best_of)
+            scores.append(top)
+        return np.concatenate(numbers), np.concatenate(scores)
+
     def maxsim_all(self, queries: Sequence[Any]) -> list[Any]:
         """MaxSim of all live passages for each query; each of shape (live passages,)."""
         place = np.cumsum(self.alive) - 1
@@ -232,6 +262,11 @@ class OpenIndex:
                         out[i][places] = own.sum(0) / len(own)
                         at += len(own)
         return out
+
+
+def _passages_of(owners: Any, wanted: int, places: Any) -> bool:
+    """Whether windows are of as many passages as are wanted."""
+    return len(np.unique(owners[places])) >= wanted
 
 
 def _tops(queries: Sequence[Any], vectors: Any, starts: Any) -> Any:
@@ -268,8 +303,7 @@ def open_index(
     naming the mend: no index there, another format, no vectors, another checkpoint.
     """
     folder = Path(folder)
-    if unknown := set(settings) - set(DEFAULTS):
-        raise IndexFault(f"no setting {sorted(unknown)}; there are {', '.join(DEFAULTS)}")
+    settings = checked(settings)
     serial = 0
     while True:
         manifest = Manifest.read(folder)
@@ -300,10 +334,11 @@ def _opened(
             f"the index has no vectors, which {engine} needs: index with --engine {engine}"
         )
     index = OpenIndex(folder, manifest, checkpoint)
-    known = {k: v for k, v in {**manifest.settings, **settings}.items() if v is not None}
-    retriever = IndexRetriever(index, engine, known)
+    retriever = IndexRetriever(index, engine, checked({**manifest.settings, **settings}))
     if engine != "bm25":
         _ = index.encoder
     if engine in ("bm25", "two-stage"):
         _ = index.lexical
+    if engine == "plaid":
+        _ = index.plaid
     return retriever

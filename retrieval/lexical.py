@@ -81,7 +81,7 @@ class Lexical:
         """Numbers and scores of the ``n`` best passages with a score above zero, best first,
         equal scores by number."""
         known = [t for t in tokens if self._model is not None and t in self._model.vocab_dict]
-        if self._model is None or not known:
+        if self._model is None or not known or n < 1:
             return np.zeros(0, np.int64), np.zeros(0, np.float32)
         scores = np.asarray(self._model.get_scores(known))
         if self._kept is not None:

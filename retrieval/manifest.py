@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from retrieval.errors import IndexFault
+from retrieval.writing import settle_names
 
 FORMAT = 1
 NAME = "manifest.json"
@@ -81,6 +82,7 @@ class Manifest(BaseModel):
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, folder / NAME)
+            settle_names(folder)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise

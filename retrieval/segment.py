@@ -19,6 +19,8 @@ from retrieval.codec import Codec
 from retrieval.corpus import CorpusHash
 from retrieval.encoder import Encoder, Progress, pooled
 from retrieval.passage import Passage
+from retrieval.plaid import FOLDER as PLAID
+from retrieval.plaid import Plaid
 
 CHUNK = 2048
 """Passages encoded between two writes: bounds the memory of a build."""
@@ -30,12 +32,14 @@ def write_segment(
     encoder: Encoder | None,
     codec: Codec | None,
     *,
+    known: dict[str, Any] | None = None,
     total: int | None = None,
     progress: Progress | None = None,
 ) -> tuple[int, int, CorpusHash]:
     """Write passages (and their vectors, when there is an encoder) to a folder, streaming.
 
-    Returns (passages, tokens, corpus hash). Raises ``OSError`` when the disk is full; the caller
+    ``known`` are windows' vectors that were encoded before; they are taken out of there. Returns
+    (passages, tokens, corpus hash). Raises ``OSError`` when the disk is full; the caller
     removes the folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -59,8 +63,9 @@ def write_segment(
                     if progress is not None:
                         progress(base + done * n // of, total or base + n)
 
-                for place, found in zip(owner, encoder.passages(flat, tell), strict=True):
-                    vectors.write(np.ascontiguousarray(codec.encode(found)).tobytes())
+                encoded = encoder.passages(flat, tell, known)
+                vectors.write(np.ascontiguousarray(codec.encode(np.concatenate(encoded))).data)
+                for place, found in zip(owner, encoded, strict=True):
                     means.write(pooled(found).astype(np.float16).tobytes())
                     spans.append((tokens, tokens + len(found), place))
                     tokens += len(found)
@@ -137,6 +142,11 @@ class Segment:
     @cached_property
     def _decoded(self) -> Any:
         return self._decode(self._vectors)
+
+    def plaid(self) -> Plaid | None:
+        """Its PLAID index, loaded, where it has one."""
+        folder = self.folder / PLAID
+        return Plaid(folder) if folder.is_dir() else None
 
     def _decode(self, rows: Any) -> Any:
         assert self.codec is not None

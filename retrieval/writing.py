@@ -41,9 +41,29 @@ def making(out: Path) -> Iterator[Path]:
             with (folder / LOCK).open("w") as lock:
                 locked(lock)
                 yield folder
+            settle(folder)
             _put(folder, out)
+            settle_names(out.parent)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def settle(folder: Path) -> None:
+    """Have the system write a folder's files and their names to the disk: what names them later
+    must not survive a power loss that they don't."""
+    for path, _, files in os.walk(folder):
+        for name in files:
+            with open(os.path.join(path, name), "rb") as file:
+                os.fsync(file.fileno())
+        settle_names(Path(path))
+
+
+def settle_names(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def locked(file: IO[str]) -> bool:

@@ -56,6 +56,22 @@ def test_a_fault_of_a_table_names_file_and_line(tmp_path: Path, table: bytes, sa
         list(read_corpus(path))
 
 
+@pytest.mark.parametrize(
+    ("passage", "said"),
+    [
+        (Passage("p\ud800", "", "a river"), "id holds"),
+        (Passage("p", "\udfff", "a river"), "title holds"),
+        (Passage("p", "", "a river \ud83d"), "text holds"),
+    ],
+)
+def test_half_a_surrogate_pair_names_the_passage_and_the_mend(
+    passage: Passage, said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(CorpusError, match=rf"passage 2 \('p.*{said} half .*write it whole"):
+        build_index([Passage("1", "", "a river"), passage], tmp_path / "index", engine="bm25")
+    assert not (tmp_path / "index").exists()
+
+
 def test_a_file_of_a_folder_in_another_encoding_is_named(tmp_path: Path) -> None:
     (tmp_path / "latin.txt").write_bytes("Über den Fluß".encode("latin-1"))
     with pytest.raises(CorpusError, match=r"latin\.txt is no UTF-8"):

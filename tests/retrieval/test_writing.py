@@ -43,6 +43,29 @@ def test_what_a_killed_process_left_is_removed_and_what_a_living_one_makes_is_no
         assert young.exists()
 
 
+@pytest.mark.usefixtures("exchange")
+def test_files_reach_the_disk_before_anything_names_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    sync, put = os.fsync, writing._put
+
+    def noted(handle: int) -> None:
+        synced.append(Path(os.readlink(f"/proc/self/fd/{handle}")))
+        sync(handle)
+
+    def checked(folder: Path, out: Path) -> None:
+        assert {folder, *folder.rglob("*")} <= set(synced)
+        put(folder, out)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(writing, "_put", checked)
+    with making(tmp_path / "out") as folder:
+        (folder / "part").mkdir()
+        (folder / "part" / "file").write_text("words")
+    assert synced[-1] == tmp_path
+
+
 @pytest.mark.parametrize(
     "fault",
     [
