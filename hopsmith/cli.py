@@ -13,6 +13,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import typer
 
+import hopsmith.commands.bench
 import hopsmith.commands.compare
 import hopsmith.commands.corpus
 import hopsmith.commands.doctor
@@ -49,6 +50,7 @@ hopsmith.commands.trigger.register(app)
 hopsmith.commands.pipeline.register(app)
 hopsmith.commands.serve.register(app)
 hopsmith.commands.training_questions.register(app)
+hopsmith.commands.bench.register(app)
 
 
 def main() -> None:

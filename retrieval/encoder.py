@@ -236,14 +236,16 @@ def _load(spec: CheckpointSpec) -> Any:
 
 @contextmanager
 def kept_start_method() -> Iterator[None]:
-    """``import colbert`` sets multiprocessing's start method to ``spawn`` for the whole process;
-    put back what was there."""
+    """``import colbert`` sets multiprocessing's start method to ``spawn`` for the whole process,
+    and lets tokenizers start threads; put back what was there."""
     import multiprocessing
 
     before = multiprocessing.get_start_method(allow_none=True)
+    parallel = os.environ.get("TOKENIZERS_PARALLELISM", "false")
     try:
         yield
     finally:
+        os.environ["TOKENIZERS_PARALLELISM"] = parallel
         if multiprocessing.get_start_method(allow_none=True) != before:
             multiprocessing.set_start_method(before, force=True)
 

@@ -53,7 +53,7 @@ def build_plaid(segment: Segment, dim: int) -> bool:
     folder.mkdir()
     tokens = int(segment.windows[-1, 1])
     print(f"PLAID: clustering {tokens:,} token vectors …", file=sys.stderr)
-    with _quiet():
+    with quiet():
         indexer = _indexer(segment, folder.resolve(), dim)
         indexer.run([])
     for name in ("metadata.json", "plan.json"):
@@ -102,7 +102,7 @@ def _indexer(segment: Segment, folder: Path, dim: int) -> Any:
             )
             vectors, _ = segment.vectors(numbers)
             torch.save(torch.from_numpy(vectors).half(), folder / "sample.0.pt")
-            self.num_sample_embs = len(vectors)
+            self.num_sample_embs, self.avg_doclen_est = len(vectors), mean
             return mean
 
         def _train_kmeans(self, sample: Any, shared_lists: Any) -> Any:
@@ -148,7 +148,7 @@ class Plaid:
 
     def __init__(self, folder: Path) -> None:
         compiled_scorers()
-        with _quiet():
+        with quiet():
             from colbert.search.index_storage import IndexScorer
 
             self._scorer = IndexScorer(str(folder.resolve()), use_gpu=False)
@@ -198,7 +198,7 @@ def knobs(n: int) -> tuple[int, float, int]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """colbert-ai reports at length on both streams, draws from the process's random numbers and
     takes any GPU that there is."""
     import torch

@@ -36,14 +36,14 @@ def index(
     ],
     out: Annotated[Path, typer.Option("--out", help="The index folder to make.")],
     engine: Annotated[
-        str, typer.Option("--engine", help="auto, exact, two-stage, dense or bm25.")
+        str, typer.Option("--engine", help="auto, exact, two-stage, plaid, dense or bm25.")
     ] = "auto",
     checkpoint: Annotated[
         str | None,
         typer.Option("--checkpoint", help="A ColBERT checkpoint: a folder or a hub name."),
     ] = None,
     vectors: Annotated[
-        str, typer.Option("--vectors", help="float16, or pq: 64 bytes a token.")
+        str, typer.Option("--vectors", help="float16, or pq: at most 64 bytes a token.")
     ] = "float16",
     passage_words: Annotated[
         int | None,
