@@ -22,6 +22,7 @@ from retrieval.index import OpenIndex
 from retrieval.lexical import build_lexical
 from retrieval.manifest import Manifest, SegmentEntry
 from retrieval.passage import Passage
+from retrieval.plaid import FOLDER as PLAID
 from retrieval.plaid import build_plaid
 from retrieval.segment import Segment, content, write_segment
 from retrieval.writing import making, settle
@@ -44,7 +45,7 @@ class IndexReport:
     changed: int
     """Added or deleted by this call."""
     bytes_per_passage: float
-    """Of token vectors and pooled vectors."""
+    """Of token vectors and pooled vectors, and of PLAID where the index has it."""
     corpus_hash: str
     removed: int = 0
     """Replaced by what was added."""
@@ -168,9 +169,10 @@ def write_lexical(folder: Path, manifest: Manifest) -> None:
 def report(folder: Path, manifest: Manifest, changed: int) -> IndexReport:
     """What the index is now."""
     size = sum(
-        (folder / "segments" / s.name / file).stat().st_size
+        path.stat().st_size
         for s in manifest.segments
-        for file in ("vectors.bin", "pooled.bin")
+        for kind in ("*.bin", f"{PLAID}/*")
+        for path in (folder / "segments" / s.name).glob(kind)
     )
     return IndexReport(
         folder=folder,

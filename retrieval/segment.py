@@ -64,7 +64,7 @@ def write_segment(
                         progress(base + done * n // of, total or base + n)
 
                 encoded = encoder.passages(flat, tell, known)
-                vectors.write(np.ascontiguousarray(codec.encode(np.concatenate(encoded))).data)
+                vectors.write(codec.encode(np.concatenate(encoded)).tobytes())
                 for place, found in zip(owner, encoded, strict=True):
                     means.write(pooled(found).astype(np.float16).tobytes())
                     spans.append((tokens, tokens + len(found), place))

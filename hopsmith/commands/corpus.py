@@ -45,6 +45,14 @@ def index(
     vectors: Annotated[
         str, typer.Option("--vectors", help="float16, or pq: at most 64 bytes a token.")
     ] = "float16",
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--setting",
+            help="NAME=VALUE of the two-stage engine: pool, lexical_share, fusion_constant, "
+            "maxsim_weight, lexical_weight, pooled_weight.",
+        ),
+    ] = None,
     passage_words: Annotated[
         int | None,
         typer.Option("--passage-words", help=f"Length of documents' passages; by default {WORDS}."),
@@ -74,6 +82,7 @@ def index(
             engine=engine,
             checkpoint=checkpoint,
             vectors=vectors,
+            settings=opt.arguments(setting, "--setting"),
             total=total,
             progress=progress,
             overwrite=overwrite,

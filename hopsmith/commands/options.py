@@ -161,7 +161,7 @@ def alone(pipeline: Path | None, **flags: Any) -> None:
         )
 
 
-def arguments(pairs: list[str] | None) -> dict[str, Any]:
+def arguments(pairs: list[str] | None, flag: str = "--arg") -> dict[str, Any]:
     """``NAME=VALUE`` pairs; a value that is JSON is read as such."""
     import json
 
@@ -171,7 +171,7 @@ def arguments(pairs: list[str] | None) -> dict[str, Any]:
     for pair in pairs or []:
         name, eq, value = pair.partition("=")
         if not eq:
-            raise HopsmithError(f"--arg {pair!r} is not NAME=VALUE")
+            raise HopsmithError(f"{flag} {pair!r} is not NAME=VALUE")
         try:
             out[name] = json.loads(value)
         except json.JSONDecodeError:

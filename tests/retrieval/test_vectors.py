@@ -170,6 +170,13 @@ def test_a_quantiser_takes_any_number_of_dimensions(dim: int, codes: int, tmp_pa
     assert (decoded * vectors).sum(1).mean() > 0.9
 
 
+def test_codes_are_faiss_own() -> None:
+    vectors = unit(2_500, 3, 100)
+    codec = ProductQuantised.train(vectors)
+    assert (codec.encode(vectors) == codec._pq.compute_codes(vectors)).mean() > 0.999
+    assert codec.encode(vectors[:0]).shape == (0, 50)
+
+
 def test_a_quantised_build_encodes_each_window_once(
     world: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
