@@ -16,6 +16,7 @@ from hopsmith.progress import questions_bar
 from hopsmith.session import Session
 from hopsmith.settings import Settings
 from metrics import DEFAULT, attribution_table
+from optimize.advice import advice
 from optimize.estimate import RunEstimate, estimate
 from optimize.evaluate import evaluate
 from optimize.limits import LimitedLedger, LimitReached
@@ -40,6 +41,8 @@ class Ran:
     run: SavedRun
     stopped: str | None
     """The limit that ended it, if one did."""
+    advice: tuple[str, ...] = ()
+    """What the run says about budget and corpus."""
 
 
 def limits(settings: Settings) -> LimitedLedger:
@@ -76,7 +79,7 @@ def run_method(
     stopped = _ask(program, benchmark, asked, asked, about, folder, here, ledger)
     run = read_run(folder)
     write_metrics(folder, run.metrics(DEFAULT, SURE))
-    return Ran(run, stopped)
+    return Ran(run, stopped, tuple(advice(program, run.records)))
 
 
 def dry_run(
@@ -121,6 +124,7 @@ def told(done: Ran) -> dict[str, Any]:
         "broken": attribution_table(run.records),
         "usage": run.ledger.to_json(),
         "stopped": done.stopped,
+        "advice": list(done.advice),
         **routed(list(run.rows.values())),
     }
 

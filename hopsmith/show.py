@@ -91,8 +91,8 @@ def print_table(cells: Cells) -> None:
         out.print(f"[dim]{escape(cells.note)}[/dim]", highlight=False)
 
 
-def print_run(run: SavedRun, stopped: str | None = None) -> None:
-    """A run's numbers, where its chains broke, and what it took."""
+def print_run(run: SavedRun, stopped: str | None = None, advice: Sequence[str] = ()) -> None:
+    """A run's numbers, where its chains broke, what it took, and what to do about it."""
     about = run.header
     label = f"{about.method} (ceiling)" if about.ceiling else about.method
     values = {name: s.value for name, s in run.metrics(DEFAULT).items()}
@@ -104,6 +104,8 @@ def print_run(run: SavedRun, stopped: str | None = None) -> None:
         out.print(routes, highlight=False)
     if run.lm:
         print_table(ledger_table({label: run.ledger.by_role}))
+    for line in advice:
+        out.print(line, highlight=False)
     if stopped:
         print(
             f"{stopped} is reached: {len(run.rows)} of {len(run.questions)} questions are "

@@ -18,6 +18,7 @@ from metrics.attribution import (
 from metrics.breakdown import GROUPINGS, Grouping, breakdown, grouped
 from metrics.chain import CHAIN, resolved_hops
 from metrics.cost import COST
+from metrics.ending import ENDING
 from metrics.metric import DEFINITION_VERSION, Metric, MetricError, Summary, parse, summary
 from metrics.record import GoldStep, Record, Step, Usage
 from metrics.retrieval import (
@@ -40,7 +41,7 @@ from metrics.significance import (
 )
 from metrics.support import SUPPORT
 
-PLAIN = {m.name: m for m in (*ANSWER, *RETRIEVAL, *CHAIN, *SUPPORT, *COST)}
+PLAIN = {m.name: m for m in (*ANSWER, *RETRIEVAL, *CHAIN, *SUPPORT, *ENDING, *COST)}
 """Metrics without a parameter; ``AT_K`` makes the others."""
 TOGETHER = {
     "abstention": ("abstention_precision", "abstention_recall"),
@@ -58,6 +59,7 @@ DEFAULT = (
     "decomposition_accuracy",
     "abstention_precision",
     "abstention_recall",
+    "at_cap",
     "lm_calls",
     "prompt_tokens",
     "cached_prompt_tokens",

@@ -70,6 +70,8 @@ class Record:
     """Ids of all passages seen, in the evidence's pooled ranking."""
     steps: tuple[Step, ...] = ()
     stop_reason: str = ""
+    at_cap: bool = False
+    """Whether a bound of the budget came before an answer or an open end."""
     error: str | None = None
     usage: Usage = field(default_factory=Usage)
     usage_by_role: Mapping[str, Usage] = field(default_factory=dict)

@@ -150,6 +150,7 @@ def record(question: Question, row: PredictionRow, answer_rule: str) -> Record:
             for h in row.hops
         ),
         stop_reason=row.stop_reason,
+        at_cap=row.stop_reason == "budget" or bool(row.extra.get("at_cap")),
         error=row.error if row.stop_reason == "error" else None,
         usage=usage(ledger.total),
         usage_by_role={role: usage(account) for role, account in ledger.by_role.items()},

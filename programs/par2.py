@@ -245,7 +245,9 @@ def said(stop: StopReason | None, missing: str, query: str) -> str:
 
 
 def ended(answer: str | None, stop: StopReason, error: str | None) -> Conclusion:
-    """The writer's last word: an empty answer is an abstention, or an error where it failed."""
+    """The writer's last word: an empty answer is an abstention, or an error where it failed. That
+    a cap came before it is kept (``at_cap``)."""
     if answer and answer.strip():
         return Conclusion(answer, stop)
-    return Conclusion(None, "error" if error else "unanswerable", error)
+    extra = {"at_cap": True} if stop == "budget" else {}
+    return Conclusion(None, "error" if error else "unanswerable", error, extra)

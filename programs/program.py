@@ -122,7 +122,8 @@ class MultiHopProgram(dspy.Module):  # type: ignore[misc]
         if answer is None and stop not in ("unanswerable", "error"):
             stop = "budget" if stop == "budget" else "unanswerable"
             if stop == "budget":
-                stop, end = "error", replace(end, error=end.error or "the budget left no answer")
+                error = end.error or "the budget left no answer"
+                stop, end = "error", replace(end, error=error, extra={**end.extra, "at_cap": True})
         return dspy.Prediction(
             answer=answer,
             evidence=evidence,

@@ -239,7 +239,7 @@ def evaluate(
     if json:
         print_json(running.told(done))
     else:
-        print_run(done.run, done.stopped)
+        print_run(done.run, done.stopped, done.advice)
     rows = list(done.run.rows.values())
     if rows and all(row.stop_reason == "error" for row in rows):
         raise RunFailed(f"every question failed, the first with: {rows[0].error}")

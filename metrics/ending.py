@@ -1,0 +1,14 @@
+"""Metrics of how questions ended."""
+
+from __future__ import annotations
+
+from metrics.metric import Metric
+
+AT_CAP = Metric(
+    "at_cap",
+    "share of questions that ran into a bound of the budget, with or without an answer then",
+    lambda r: float(r.at_cap),
+    "down",
+)
+
+ENDING = (AT_CAP,)
