@@ -32,6 +32,7 @@ OURS: dict[str, str] = {
     "ircot": "programs.ircot:IRCoT",
     "graph": "programs.graph:Graph",
     "router": "programs.router:Router",
+    "proprag": "programs.proprag:PropRAG",
     "coverage_anchor": "programs.par2:CoverageAnchor",
     "iterative_chain": "programs.par2:IterativeChain",
     "par2": "programs.par2:Par2",

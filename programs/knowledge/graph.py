@@ -17,6 +17,7 @@ from retrieval import Passage
 from signatures import Proposition, Triple
 
 if TYPE_CHECKING:
+    from programs.knowledge.paths import PropositionGraph
     from programs.knowledge.store import GraphStore
 
 UNTYPED = "untyped"
@@ -157,6 +158,13 @@ class Knowledge:
             Proposition(f"{t.subject} {t.relation} {t.object}", (t.subject, t.object), t.passage)
             for t in dict.fromkeys(self._live(self.store.triples()))
         )
+
+    @cached_property
+    def paths(self) -> PropositionGraph:
+        """The propositions as a graph."""
+        from programs.knowledge.paths import PropositionGraph
+
+        return PropositionGraph(self.propositions)
 
     def _live(self, items: Iterable[Any]) -> Iterable[Any]:
         return (item for item in items if item.passage not in self.stale)

@@ -41,7 +41,7 @@ def exported(name: str, index: Path, knowledge: Knowledge | None, folder: Path) 
         return export(program, folder, mlflow_model=False)
 
 
-@pytest.mark.parametrize("name", ["graph", "router"])
+@pytest.mark.parametrize("name", ["graph", "router", "proprag"])
 def test_it_answers_as_it_was_measured_over_the_graph_beside_its_index(
     name: str, index: Path, world: Benchmark, tmp_path: Path
 ) -> None:
