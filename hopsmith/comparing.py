@@ -11,7 +11,7 @@ from benchmarks import load, subset
 from hopsmith.commands.questions import split_of
 from hopsmith.errors import HopsmithError
 from hopsmith.knowledge import GraphPlace
-from hopsmith.lm import ORACLE
+from hopsmith.lm import LOCAL, ORACLE, make_lm
 from hopsmith.running import dry_run as estimate_run
 from hopsmith.running import limits, run_method
 from hopsmith.session import golden_for, retriever_for, say_faults, session
@@ -55,6 +55,9 @@ def run_all(
     Raises ``HopsmithError`` for a method that the oracle can't answer for, and what a run raises.
     """
     _check_oracle(names, settings)
+    for one in settings:
+        if one.lm not in (LOCAL, ORACLE):
+            make_lm(one)
     files: dict[str, Any] = {asked.split: asked.data} if asked.data is not None else {}
     bench = load(asked.benchmark, corpus=asked.corpus, seed=settings[0].seed, **files)
     say_faults(bench)
@@ -72,16 +75,23 @@ def run_all(
             retrievers[gold] = (
                 golden_for(questions, bench, index, engine, checkpoint)
                 if gold
-                else retriever_for(index, bench, engine, checkpoint, own=settings[0].retriever)
+                else retriever_for(
+                    index,
+                    bench,
+                    engine,
+                    checkpoint,
+                    own=settings[0].retriever,
+                    settings=settings[0],
+                )
             )
         knowledge = GraphPlace.of(settings[0], bench).for_method(name, retrievers[gold])
         programs[name] = build(name, retrievers[gold], bounds[name], knowledge=knowledge)
-    ledgers = [limits(one) for one in settings]
+    ledger = [limits(one) for one in settings][0]
     done = RanAll()
     for one in settings:
         with session(one, questions) as here:
             for name, program in programs.items():
-                given = (program, bench, asked.split, questions, here, ledgers[0])
+                given = (program, bench, asked.split, questions, here, ledger)
                 if dry_run:
                     label = name if len(settings) == 1 else f"{name} · {one.lm}"
                     done.estimates[label], _ = estimate_run(*given)

@@ -19,7 +19,7 @@ class Golden(SingleShot):
     info = MethodInfo(
         "golden",
         "diagnostic: reading apart from retrieval",
-        "one reading of the gold passages; hopsmith eval only",
+        "one reading of the gold passages; in hopsmith eval and compare only",
         gold=True,
     )
     knobs = think("writer")

@@ -49,6 +49,8 @@ def compare(
     own: opt.Retriever = None,
     engine: opt.Engine = None,
     checkpoint: opt.Checkpoint = None,
+    rerank: opt.Rerank = None,
+    rerank_candidates: opt.RerankCandidates = None,
     budget: opt.Budget = None,
     role_lm: opt.RoleLM = None,
     api_base: opt.ApiBase = None,
@@ -89,6 +91,7 @@ def compare(
     names = tuple(dict.fromkeys(n.strip() for n in (methods or "").split(",") if n.strip()))
     if not names and (benchmark or data or lm):
         raise HopsmithError("--benchmark, --data and --lm are for --methods: name some to run")
+    _check_baseline(baseline, names, given)
     lms: list[str | None] = list(dict.fromkeys(lm)) if lm else [None]
     stopped = None
     seeded = opt.settings_flags(seed=seed).seed
@@ -108,6 +111,8 @@ def compare(
                 index=index,
                 graph=graph,
                 retriever=own,
+                rerank=rerank,
+                rerank_candidates=rerank_candidates,
                 max_calls=max_calls,
                 max_cost=max_cost,
             )
@@ -163,6 +168,18 @@ def compare(
     for table in (transposed(scores), *others):
         print_table(table)
     console.print(f"written to {folder}: {', '.join(files)}", highlight=False)
+
+
+def _check_baseline(baseline: str | None, names: tuple[str, ...], given: Any) -> None:
+    """Raise before anything is asked when no run can be the baseline that is named."""
+    if baseline is None:
+        return
+    methods = {*names, *(run.header.method for run in given)}
+    folders = {str(run.folder) for run in given} | {run.folder.name for run in given}
+    if baseline.partition(" · ")[0] not in methods and baseline.rstrip("/") not in folders:
+        raise HopsmithError(
+            f"--baseline {baseline}: there are {', '.join(sorted(methods)) or 'no runs'}"
+        )
 
 
 def _folder(comparison: Any) -> Path:
