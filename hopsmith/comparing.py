@@ -56,6 +56,7 @@ def run_all(
     """
     _check_oracle(names, settings)
     for one in settings:
+        limits(one)
         if one.lm not in (LOCAL, ORACLE):
             make_lm(one)
     files: dict[str, Any] = {asked.split: asked.data} if asked.data is not None else {}
@@ -86,8 +87,7 @@ def run_all(
             )
         knowledge = GraphPlace.of(settings[0], bench).for_method(name, retrievers[gold])
         programs[name] = build(name, retrievers[gold], bounds[name], knowledge=knowledge)
-    ledger = [limits(one) for one in settings][0]
-    done = RanAll()
+    ledger, done = limits(settings[0]), RanAll()
     for one in settings:
         with session(one, questions) as here:
             for name, program in programs.items():
