@@ -9,6 +9,7 @@ from typing import Any
 from rich.markup import escape
 
 from hopsmith.errors import HopsmithError
+from hopsmith.report import filled
 from hopsmith.show import hop_tree, out, print_table
 from metrics import Broken, attribute, metric
 from metrics.record import Record
@@ -149,7 +150,8 @@ def print_chain(one: Chain) -> None:
         found = hop.passage in read
         mark = "[green]retrieved[/green]" if found else "[red]never retrieved[/red]"
         here = " [red]← broke here[/red]" if broken is not None and broken.hop == place else ""
-        asked = f"{escape(hop.question)} → {escape(hop.answer or '?')}  " if hop.question else ""
+        asked = f"{escape(filled(record, hop.question))} → " if hop.question else ""
+        asked += f"{escape(hop.answer)}  " if hop.answer is not None else ""
         out.print(f"  {place}. {asked}[dim]in: {escape(where)}[/dim] {mark}{here}", highlight=False)
     out.print(hop_tree(record.question, row.hops, one.titles, row.answer, row.stop_reason))
     if not row.hops and row.ranked:
@@ -159,7 +161,7 @@ def print_chain(one: Chain) -> None:
         out.print(f"[red]{escape(record.error)}[/red]")
     accounts = ledger_of(row).by_role
     if accounts:
-        print_table(ledger_table({record.id: accounts}))
+        print_table(ledger_table({record.id: accounts}).unnamed)
 
 
 def _short(text: str, most: int = 80) -> str:

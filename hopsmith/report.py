@@ -30,12 +30,12 @@ from optimize.rows import PredictionRow, ledger_of
 from optimize.saved import SavedRun
 from optimize.tables import (
     ACCOUNT_COLUMNS,
-    Table,
     account_cells,
     broken_table,
     groups_table,
     ledger_table,
     metrics_table,
+    without_empty,
 )
 
 NAME = "report.html"
@@ -79,14 +79,14 @@ def report(run: SavedRun) -> Iterator[str]:
         table = groups_table(run, by, SURE)
         if len(table.rows) > 1:
             yield page.table_html(table)
-    yield page.table_html(broken_table({about.method: attribution_table(run.records)}))
+    yield page.table_html(broken_table({about.method: attribution_table(run.records)}).unnamed)
     rules = (attribution.__doc__ or "").replace("``", "")
     yield (
         f"<details><summary>The rules by which a stage is blamed</summary><pre>{escape(rules)}"
         "</pre></details>\n"
     )
     if about.told is None or "lm_calls" in about.told:
-        yield page.table_html(ledger_table({about.method: run.ledger.by_role}))
+        yield page.table_html(ledger_table({about.method: run.ledger.by_role}).unnamed)
     yield from _questions(run)
     yield page.closing(script)
 
@@ -204,9 +204,11 @@ def _filters(lines: list[dict[str, Any]]) -> str:
 
 def _body(record: Record, row: PredictionRow, broken: Broken | None, run: SavedRun) -> str:
     """All about one question: verdict, gold chain, tree, ledger."""
-    said = answer_html(row.answer)
-    parts = [f"<p>{said} {badge(verdict(record, broken), verdict(record, broken))} "]
-    parts.append(f"{badge(row.stop_reason)} <span class=faint>{escape(record.id)}</span></p>")
+    outcome = verdict(record, broken)
+    parts = [
+        f"<p>{answer_html(row.answer, right=broken is None)} {badge(outcome, outcome)} "
+        f'{badge(row.stop_reason)} <span class="faint">{escape(record.id)}</span></p>'
+    ]
     if broken is not None:
         at = f", hop {broken.hop}" if broken.hop else ""
         stage = f"<strong>{broken.stage}{at}</strong>"
@@ -221,9 +223,17 @@ def _body(record: Record, row: PredictionRow, broken: Broken | None, run: SavedR
         parts.append(passages_html(row.ranked, run.passages, marks, texts=False))
     accounts = ledger_of(row).by_role
     if accounts:
-        rows = tuple((role, *account_cells(a)) for role, a in sorted(accounts.items()))
-        parts.append(page.table_html(Table("Ledger", ("role", *ACCOUNT_COLUMNS), rows), "h3"))
+        rows = [(role, *account_cells(a)) for role, a in sorted(accounts.items())]
+        ledger = without_empty("Ledger", ("role", *ACCOUNT_COLUMNS), rows)
+        parts.append(page.table_html(ledger, "h3"))
     return "".join(parts)
+
+
+def filled(record: Record, question: str) -> str:
+    """A gold sub-question with the gold answers that it refers to."""
+    for n, hop in enumerate(record.gold, 1):
+        question = question.replace(f"{{answer_{n}}}", hop.answer or "…")
+    return question
 
 
 def gold_marks(record: Record) -> Mapping[str, str]:
@@ -259,7 +269,7 @@ def _gold(record: Record, broken: Broken | None, run: SavedRun) -> str:
             marks.append(badge("broke here", "wrong"))
         passage = run.passages.get(hop.passage or "")
         where = passage.cited if passage else (hop.passage or "not in the corpus")
-        asked = f"{escape(hop.question)} " if hop.question else ""
+        asked = f"{escape(filled(record, hop.question))} " if hop.question else ""
         answer = answer_html(hop.answer) if hop.answer is not None else ""
         items.append(
             f"<li{' class=broke' if here else ''}>{asked}{answer} "

@@ -76,16 +76,12 @@ def metric_table(rows: Mapping[str, Mapping[str, Any]], title: str = "") -> Tabl
 
 def print_table(cells: Cells) -> None:
     """A table with its note below."""
-    places = list(range(len(cells.columns)))
-    if len(places) > 2 and cells.columns[0] == "run" and len({row[0] for row in cells.rows}) == 1:
-        places = places[1:]
     table = Table(title=escape(cells.title), title_justify="left")
-    for place in places:
-        column = cells.columns[place]
-        words = place == places[0] or column in cells.words
+    for place, column in enumerate(cells.columns):
+        words = place == 0 or column in cells.words
         table.add_column(escape(column), justify="left" if words else "right", overflow="fold")
     for row in cells.rows:
-        table.add_row(*(escape(row[place]) for place in places))
+        table.add_row(*map(escape, row))
     out.print(table)
     if cells.note:
         out.print(f"[dim]{escape(cells.note)}[/dim]", highlight=False)
@@ -98,12 +94,12 @@ def print_run(run: SavedRun, stopped: str | None = None, advice: Sequence[str] =
     values = {name: s.value for name, s in run.metrics(DEFAULT).items()}
     title = f"{about.benchmark} {about.split}, n={len(run.rows)}, questions {about.questions_hash}"
     out.print(metric_table({label: values}, title))
-    print_table(broken_table({label: attribution_table(run.records)}))
+    print_table(broken_table({label: attribution_table(run.records)}).unnamed)
     routes = route_line(list(run.rows.values()))
     if routes is not None:
         out.print(routes, highlight=False)
     if run.lm:
-        print_table(ledger_table({label: run.ledger.by_role}))
+        print_table(ledger_table({label: run.ledger.by_role}).unnamed)
     for line in advice:
         out.print(line, highlight=False)
     if stopped:

@@ -135,11 +135,11 @@ def _passage(rank: int, name: str, shown: _Shown) -> str:
     )
 
 
-def answer_html(answer: str | None) -> str:
-    """An answer, or that there is none."""
+def answer_html(answer: str | None, right: bool = True) -> str:
+    """An answer, or that there is none; coloured as a good one unless it is known to be wrong."""
     if answer is None:
         return '<span class="none">no answer</span>'
-    return f'→ <span class="answer">{escape(answer)}</span>'
+    return f'→ <span class="answer{"" if right else " none"}">{escape(answer)}</span>'
 
 
 def badge(text: str, kind: str = "") -> str:

@@ -27,6 +27,7 @@ def pareto(comparison: Comparison) -> Any:
         _point(axes[0], calls, f1, place, label)
     front = _front([(calls, f1.value) for calls, f1, *_ in points])
     axes[0].plot(*zip(*front, strict=True), color="#888888", lw=1, zorder=1, label="Pareto front")
+    axes[0].set_xlim(left=0)
     axes[0].set_xlabel("LM calls a question")
     axes[0].set_ylabel("F1 (95 % interval)")
     _finish(axes)

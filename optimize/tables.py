@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from metrics import DEFAULT, MEANING, STAGES, Grouping, breakdown, grouped, metric
@@ -24,6 +24,11 @@ class Table:
     note: str = ""
     words: frozenset[str] = frozenset()
     """Columns of text rather than numbers, besides the first."""
+
+    @property
+    def unnamed(self) -> Table:
+        """Without the first column: of tables that name the one run they are of in every row."""
+        return replace(self, columns=self.columns[1:], rows=tuple(row[1:] for row in self.rows))
 
 
 def tables(comparison: Comparison) -> list[Table]:
@@ -48,7 +53,7 @@ def scores_table(comparison: Comparison) -> Table:
         for entry in comparison.entries
     ]
     return Table(
-        title_of(comparison),
+        "Scores",
         ("run", *names),
         tuple(rows),
         f"F1 with its 95 % interval. support_recall@{comparison.k} compares at equal k, "

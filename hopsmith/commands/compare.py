@@ -85,7 +85,7 @@ def compare(
     from optimize.compare import compare_runs
     from optimize.compare_write import write_comparison
     from optimize.saved import read_run
-    from optimize.tables import tables, transposed
+    from optimize.tables import tables, title_of, transposed
 
     given = [read_run(folder) for folder in runs or ()]
     names = tuple(dict.fromkeys(n.strip() for n in (methods or "").split(",") if n.strip()))
@@ -164,6 +164,7 @@ def compare(
         return
     for warning in comparison.warnings:
         console.print(f"[yellow]{warning}[/yellow]", highlight=False)
+    console.print(f"[bold]{title_of(comparison)}[/bold]", highlight=False)
     scores, *others = tables(comparison)
     for table in (transposed(scores), *others):
         print_table(table)

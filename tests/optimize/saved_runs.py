@@ -10,7 +10,7 @@ from benchmarks import GoldHop, Question, questions_hash
 from metrics import DEFINITION_VERSION
 from optimize.passages import PassageFile
 from optimize.rows import HopRow, PredictionRow, RunHeader
-from optimize.run import PASSAGES, open_run
+from optimize.run import PASSAGES, ROWS, open_run, write_text
 from optimize.saved import SavedRun, read_run
 from programs import Account
 from retrieval import Passage
@@ -79,9 +79,9 @@ def saved(
             **header,
         }
     )
-    store = open_run(folder, about, questions)
-    for row in rows:
-        store.put(row.model_copy(update={"fingerprint": about.fingerprint}))
+    open_run(folder, about, questions)
+    marked = [row.model_copy(update={"fingerprint": about.fingerprint}) for row in rows]
+    write_text(folder / ROWS, "".join(row.model_dump_json() + "\n" for row in marked))
     texts = {p for q in questions for p in q.supporting}
     PassageFile(folder / PASSAGES).keep(
         Passage(p, f"title of {p}", f"text of {p} </script><b>") for p in sorted(texts)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,6 @@ from hopsmith.serving.limits import Limits
 from hopsmith.serving.page import FILE, page
 from retrieval import Passage
 
-CHROMIUM = os.environ.get("HOPSMITH_CHROMIUM") or shutil.which("chromium")
 SHOTS = os.environ.get("HOPSMITH_SHOTS")
 """A folder to write screenshots into, for looking at them."""
 
@@ -40,17 +38,6 @@ def test_it_is_served_with_its_policy(serve: Any) -> None:
     assert reply.status_code == 200
     assert reply.headers["content-security-policy"].count("sha256-") == 2
     assert "<h1>Hopsmith</h1>" in reply.text
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if CHROMIUM is None:
-        pytest.skip("no chromium here (apt install chromium, or HOPSMITH_CHROMIUM=PATH)")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
