@@ -8,7 +8,7 @@ from benchmarks.errors import BadRow
 from benchmarks.places import Places
 from benchmarks.question import GoldHop, Question
 from benchmarks.rows import Hub, Row
-from benchmarks.wiki_rows import WikiRow, parsed, support
+from benchmarks.wiki_rows import WikiRow, context_ids, parsed, support
 
 HUB = Hub("hotpotqa/hotpot_qa", "distractor", {"train": "train", "dev": "validation"})
 ANSWER_RULE = "hotpotqa"
@@ -29,5 +29,9 @@ def question(row: Row, places: Places, notes: list[str]) -> Question:
         supporting=list(ids.values()),
         hops=[GoldHop(ids[t], sentences=sentences[t]) for t in ids],
         kind=KINDS.get(found.type, "bridge"),
-        meta={"type": found.type, "level": row.data.get("level")},
+        meta={
+            "type": found.type,
+            "level": row.data.get("level"),
+            "context": context_ids(found, places),
+        },
     )

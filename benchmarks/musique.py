@@ -87,6 +87,7 @@ def question(row: Row, places: Places, notes: list[str]) -> Question:
             "shape": found.id.split("__")[0],
             "sub_questions": [s.question for s in steps],
             "sub_question_ids": [s.id for s in steps],
+            "context": list(dict.fromkeys(ids.values())),
         },
     )
 

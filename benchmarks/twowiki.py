@@ -18,7 +18,7 @@ from benchmarks.places import Places, plain
 from benchmarks.question import GoldHop, Question
 from benchmarks.relations import asked
 from benchmarks.rows import Hub, Row, file_rows
-from benchmarks.wiki_rows import WikiRow, pairs, parsed, support, text_of
+from benchmarks.wiki_rows import WikiRow, context_ids, pairs, parsed, support, text_of
 from signatures import Triple
 
 HUB = Hub("framolfese/2WikiMultihopQA", None, {"train": "train", "dev": "validation"})
@@ -89,7 +89,11 @@ def question(
         supporting=list(ids.values()),
         hops=hops or [GoldHop(ids[t], sentences=sentences[t]) for t in ids],
         kind=KINDS.get(found.type, "bridge"),
-        meta={"type": found.type, "evidences": [list(e) for e in found.evidences]},
+        meta={
+            "type": found.type,
+            "evidences": [list(e) for e in found.evidences],
+            "context": context_ids(found, places),
+        },
     )
 
 

@@ -73,6 +73,12 @@ def text_of(sentences: Iterable[str]) -> str:
     return " ".join(s.strip() for s in sentences if s.strip())
 
 
+def context_ids(row: WikiRow, places: Places) -> list[str]:
+    """Ids of the row's own paragraphs: its gold ones and its distractors."""
+    told = ((title, text_of(sentences)) for title, sentences in row.context)
+    return list(dict.fromkeys(places.paragraph(title, text) for title, text in told if text))
+
+
 def support(
     row: WikiRow, places: Places
 ) -> tuple[dict[str, str], dict[str, tuple[int, ...]], list[str]]:

@@ -25,6 +25,7 @@ import hopsmith.commands.questions
 import hopsmith.commands.reproduce
 import hopsmith.commands.runs
 import hopsmith.commands.serve
+import hopsmith.commands.train
 import hopsmith.commands.training_questions
 import hopsmith.commands.trigger
 
@@ -51,6 +52,7 @@ hopsmith.commands.pipeline.register(app)
 hopsmith.commands.serve.register(app)
 hopsmith.commands.training_questions.register(app)
 hopsmith.commands.bench.register(app)
+hopsmith.commands.train.register(app)
 
 
 def main() -> None:

@@ -188,18 +188,26 @@ def own_retriever(name: str, index: str | Path | None = None, **of_an_index: Any
     return plugged(name, None if index is None else str(index))
 
 
-def cached_index(benchmark: Benchmark) -> Path:
+def cached_index(benchmark: Benchmark, engine: str = "auto") -> Path:
     """Where the benchmark's corpus is indexed; built when it is not there yet."""
     digest = CorpusHash()
     for passage in benchmark.corpus:
         digest.add(passage)
     name = hashlib.sha256(digest.hex.encode()).hexdigest()[:16]
-    folder = cache_folder() / "indexes" / f"{benchmark.name}-{name}"
+    kind = "" if engine == "auto" else f"-{engine}"
+    folder = cache_folder() / "indexes" / f"{benchmark.name}-{name}{kind}"
     if not (folder / MANIFEST).is_file():
         from hopsmith.progress import passages_bar
 
         total = len(benchmark.corpus)
         print(f"indexing the corpus of {benchmark.name}, once …", file=sys.stderr)
         with passages_bar(total) as progress:
-            build_index(benchmark.corpus, folder, total=total, progress=progress, overwrite=True)
+            build_index(
+                benchmark.corpus,
+                folder,
+                engine=engine,
+                total=total,
+                progress=progress,
+                overwrite=True,
+            )
     return folder

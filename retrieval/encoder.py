@@ -157,22 +157,12 @@ class Encoder:
         import torch
 
         model = self._loaded()
-        if self.spec.augment:
-            ids, mask = model.query_tokenizer.tensorize(texts)
-            with torch.inference_mode():
-                vectors = model.query(ids, mask).float().cpu().numpy()
-            return [np.ascontiguousarray(v) for v in vectors]
-        read = model.raw_tokenizer(
-            texts,
-            padding="longest",
-            truncation=True,
-            max_length=min(512, self.spec.doc_maxlen),
-            return_tensors="pt",
-        )
+        ids, mask = query_tokens(model, self.spec, texts)
         with torch.inference_mode():
-            found = model.query(read["input_ids"], read["attention_mask"])
-        vectors = found.float().cpu().numpy()
-        lengths = read["attention_mask"].sum(1).tolist()
+            vectors = model.query(ids, mask).float().cpu().numpy()
+        if self.spec.augment:
+            return [np.ascontiguousarray(v) for v in vectors]
+        lengths = mask.sum(1).tolist()
         return [np.ascontiguousarray(v[:n]) for v, n in zip(vectors, lengths, strict=True)]
 
 
@@ -196,40 +186,83 @@ def pooled(vectors: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def _load(spec: CheckpointSpec) -> Any:
-    """colbert-ai's Checkpoint, without compiling the C++ scorer that only its searcher uses."""
+    """colbert-ai's Checkpoint, as its searcher uses it."""
+    with colbert_quietly():
+        from colbert.modeling.checkpoint import Checkpoint
+
+        model = Checkpoint(str(spec.folder), colbert_config=_config(spec), verbose=0)
+    model.amp_manager.activated = False
+    return model
+
+
+def load_colbert(spec: CheckpointSpec, **settings: Any) -> Any:
+    """colbert-ai's ColBERT, whose vectors carry gradients; ``settings`` are of its config."""
+    with colbert_quietly():
+        from colbert.modeling.colbert import ColBERT
+
+        return ColBERT(str(spec.folder), colbert_config=_config(spec, **settings))
+
+
+def query_tokens(model: Any, spec: CheckpointSpec, texts: list[str]) -> tuple[Any, Any]:
+    """Token ids and attention mask of queries, as the checkpoint was trained to read them."""
+    if spec.augment:
+        ids, mask = _query_tokenizer(model).tensorize(texts)
+        return ids, mask
+    read = model.raw_tokenizer(
+        texts,
+        padding="longest",
+        truncation=True,
+        max_length=min(512, spec.doc_maxlen),
+        return_tensors="pt",
+    )
+    return read["input_ids"], read["attention_mask"]
+
+
+def _query_tokenizer(model: Any) -> Any:
+    if not hasattr(model, "query_tokenizer"):
+        with colbert_quietly():
+            from colbert.modeling.tokenization import QueryTokenizer
+
+            model.query_tokenizer = QueryTokenizer(model.colbert_config)
+    return model.query_tokenizer
+
+
+def _config(spec: CheckpointSpec, **settings: Any) -> Any:
+    from colbert.infra import ColBERTConfig
+
+    here = {
+        "checkpoint": str(spec.folder),
+        "dim": spec.dim,
+        "doc_maxlen": spec.doc_maxlen,
+        "query_maxlen": spec.query_maxlen,
+    }
+    return ColBERTConfig(**{**here, **settings})
+
+
+@contextmanager
+def colbert_quietly() -> Iterator[None]:
+    """A block that imports and loads from colbert-ai: its prints go to stderr, the start method of
+    processes stays, and the C++ scorer that only its searcher uses is not compiled."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    import logging
     import sys
+    import warnings
 
     with kept_start_method(), redirect_stdout(sys.stderr):
-        from colbert.infra import ColBERTConfig
-        from colbert.modeling.checkpoint import Checkpoint
         from colbert.modeling.colbert import ColBERT
 
         compiled = hasattr(ColBERT, "loaded_extensions")
         if not compiled:
             ColBERT.loaded_extensions = True
+        transformers_log = logging.getLogger("transformers")
+        level = transformers_log.level
+        transformers_log.setLevel(logging.ERROR)
         try:
-            config = ColBERTConfig(
-                checkpoint=str(spec.folder),
-                dim=spec.dim,
-                doc_maxlen=spec.doc_maxlen,
-                query_maxlen=spec.query_maxlen,
-            )
-            import logging
-            import warnings
-
-            transformers_log = logging.getLogger("transformers")
-            level = transformers_log.level
-            transformers_log.setLevel(logging.ERROR)
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    model = Checkpoint(str(spec.folder), colbert_config=config, verbose=0)
-                model.amp_manager.activated = False
-                return model
-            finally:
-                transformers_log.setLevel(level)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield
         finally:
+            transformers_log.setLevel(level)
             if not compiled:
                 del ColBERT.loaded_extensions
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import socket
 import tempfile
 import threading
@@ -157,6 +159,52 @@ def make_cross_encoder() -> Callable[..., Path]:
         return folder
 
     return make
+
+
+TINY_DIM = 24
+
+
+@pytest.fixture(scope="session")
+def tiny_checkpoint() -> Callable[..., Path]:
+    """Writes a ColBERT checkpoint of two small layers of random weights, the same every time, with
+    the default one's tokenizer: ``tiny_checkpoint(folder, augment=False)``."""
+    return _tiny_checkpoint
+
+
+def _tiny_checkpoint(folder: Path, *, augment: bool = False) -> Path:
+    import torch
+    from safetensors.torch import save_file
+    from transformers import BertConfig, BertModel
+
+    from retrieval.checkpoint import checkpoint
+
+    folder.mkdir(parents=True)
+    for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json"):
+        shutil.copy(checkpoint().folder / name, folder / name)
+    config = BertConfig(
+        hidden_size=TINY_DIM,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=2 * TINY_DIM,
+        architectures=["HF_ColBERT"],
+    )
+    config.save_pretrained(folder)
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        state = BertModel(config).state_dict()
+    weights = {f"bert.{name}": value.contiguous() for name, value in state.items()}
+    weights["linear.weight"] = torch.eye(TINY_DIM)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    metadata = {
+        "dim": TINY_DIM,
+        "doc_maxlen": 64,
+        "query_maxlen": 16,
+        "similarity": "cosine",
+        "mask_punctuation": True,
+        "hopsmith_no_augmentation": not augment,
+    }
+    (folder / "artifact.metadata").write_text(json.dumps(metadata))
+    return folder
 
 
 @pytest.fixture(scope="session")
