@@ -45,7 +45,7 @@ Bare = Annotated[
 
 
 def register(parent: typer.Typer) -> None:
-    parent.add_typer(app, name="bench", help="Measure retrieval.")
+    parent.add_typer(app, name="bench", help="Measure retrieval or serving.")
 
 
 @app.command()

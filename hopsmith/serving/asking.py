@@ -164,7 +164,12 @@ class Desk:
 def answer(asked: Asked) -> End | Problem:
     """Run the program in this thread. Nothing is raised: a failure comes back as a problem."""
     served = asked.served
-    keys = {CANCEL: asked.cancel, LISTENER: asked.hear, DEADLINE: max(asked.left, 1e-3)}
+    keys = {
+        CANCEL: asked.cancel,
+        LISTENER: asked.hear,
+        DEADLINE: max(asked.left, 1e-3),
+        "trace": None,  # DSPy would keep the last 10,000 calls, prompts and all
+    }
     try:
         with dspy.context(**{**served.context, **keys}):
             told = Ledger()

@@ -22,6 +22,10 @@ LAST = 5.0
 """Seconds beyond a question's own limit that a server waits for what is under way when it is told
 to stop."""
 
+KEEP_ALIVE = 75
+"""Seconds that an idle connection is kept: longer than proxies and clients reuse one, so that they
+don't meet it while it is being closed."""
+
 
 def check_host(host: str, token: str | None) -> None:
     """Raise ``HopsmithError`` when a server would be open to others without a token."""
@@ -56,6 +60,7 @@ def run(app: FastAPI, bound: socket.socket, ready: Callable[[], None] = lambda: 
         log_config=None,
         access_log=False,
         server_header=False,
+        timeout_keep_alive=KEEP_ALIVE,
         lifespan="on",
         timeout_graceful_shutdown=int(service.limits.seconds + LAST),
     )
@@ -97,13 +102,13 @@ class Server(uvicorn.Server):
         task.add_done_callback(self._reloads.discard)
 
 
-def log_to_stderr() -> None:
-    """One line an event; of other libraries only warnings."""
+def log_to_stderr(*, quiet: bool = False) -> None:
+    """One line an event, or ``quiet`` a failure; of other libraries only warnings."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     ours = logging.getLogger("hopsmith.serving")
     ours.handlers, ours.propagate = [handler], False
-    ours.setLevel(logging.INFO)
+    ours.setLevel(logging.ERROR if quiet else logging.INFO)
     for name in ("uvicorn", "uvicorn.error"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False

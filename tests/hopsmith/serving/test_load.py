@@ -178,3 +178,18 @@ def test_a_stop_finishes_what_is_under_way(serve: Any, at_once: Any) -> None:
     until(lambda: not live.answers())
     gate.open.set()
     assert asking.result().json()["answer"] == "Tamsin"
+
+
+def test_nothing_of_a_question_is_kept_after_its_answer(serve: Any) -> None:
+    import dspy
+
+    seen: list[Any] = []
+
+    def script(signature: Any, inputs: Any) -> dict[str, Any]:
+        seen.append(dspy.settings.trace)
+        return {"answer": "Tamsin"}
+
+    live = serve(script, methods={"main": "single_shot"})
+    live.ask()
+    assert seen == [None]
+    until(lambda: not live.service.desk.under_way)
