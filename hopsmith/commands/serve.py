@@ -33,6 +33,9 @@ def serve(
     engine: opt.Engine = None,
     checkpoint: opt.Checkpoint = None,
     where: opt.Where = None,
+    retriever: opt.Retriever = None,
+    rerank: opt.Rerank = None,
+    rerank_candidates: opt.RerankCandidates = None,
     force: opt.Force = False,
     budget: opt.Budget = None,
     arg: opt.Arg = None,
@@ -108,6 +111,7 @@ def serve(
     from hopsmith.serving.service import Service
     from hopsmith.session import retriever_for
     from hopsmith.show import print_json
+    from retrieval.wire import is_url
 
     settings = opt.settings_flags(
         lm=lm,
@@ -120,6 +124,9 @@ def serve(
         no_cache=True,
         index=index,
         graph=graph,
+        retriever=retriever,
+        rerank=rerank,
+        rerank_candidates=rerank_candidates,
     )
     token, admin_token = _secret(settings.token), _secret(settings.admin_token)
     check_host(host, token)
@@ -127,7 +134,7 @@ def serve(
         raise HopsmithError("nothing to serve: give an EXPORT, or --method NAME")
     if settings.lm == ORACLE:
         raise HopsmithError("--lm oracle answers a benchmark's questions only: name another LM")
-    if settings.index is None:
+    if settings.index is None and settings.retriever is None:
         raise HopsmithError("no index: give --index DIR (hopsmith index CORPUS --out DIR makes it)")
     at_once = concurrency or settings.at_once
     limits = Limits(
@@ -140,7 +147,14 @@ def serve(
     metrics = Metrics()
     catalogue = Catalogue(
         sources(exports or [], method or [], settings, engine, force, budget, arg),
-        lambda wanted: retriever_for(settings.index, None, wanted, checkpoint, where),
+        lambda wanted: retriever_for(
+            settings.index,
+            None,
+            engine if is_url(settings.index) else wanted,
+            checkpoint,
+            where,
+            settings.retriever,
+        ),
         seconds=limits.seconds,
         canary=Canary(canary, canary_answer),
         told=lambda seconds: metrics.stage("retrieval", seconds),
@@ -177,8 +191,9 @@ def sources(
     from hopsmith.errors import HopsmithError
     from hopsmith.knowledge import GraphPlace
     from hopsmith.lm import make_adapter, make_lm
+    from hopsmith.reranking import reranked
     from hopsmith.serving.pipelines import ExportSource, MethodSource
-    from hopsmith.session import asking
+    from hopsmith.session import asking, refuse_gold
     from programs import HopBudget
     from programs import method as method_of
 
@@ -200,10 +215,16 @@ def sources(
             **asking(settings),
         }
 
+    def over(retriever: Any) -> Any:
+        return reranked(retriever, settings.rerank, settings.rerank_candidates)
+
     for name in methods:
+        refuse_gold(name)
         bounds = HopBudget.parse(budget or "", method_of(name).default_budget())
         place = GraphPlace.of(settings)
-        found.append(MethodSource(name, name, context, bounds, opt.arguments(arg), engine, place))
+        found.append(
+            MethodSource(name, name, context, bounds, opt.arguments(arg), engine, place, over)
+        )
     return found
 
 

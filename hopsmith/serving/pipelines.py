@@ -20,6 +20,7 @@ from hopsmith.settings import Settings
 from optimize.export import PIPELINE, PipelineFile
 from programs import HopBudget, MultiHopProgram, build, fingerprint
 from programs.step import ROLE_LMS
+from retrieval import BaseRetriever
 
 REGISTERED = "models:/"
 RETRIES = 1
@@ -105,11 +106,14 @@ class MethodSource:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     engine: str | None = None
     graph: GraphPlace = field(default_factory=GraphPlace)
+    over: Callable[[BaseRetriever], BaseRetriever] = lambda retriever: retriever
+    """What lies over the index: a reranker."""
 
     def load(self, open_index: OpenIndex, seconds: float) -> Served:
         retriever = open_index(self.engine)
-        knowledge = self.graph.for_method(self.method, retriever)
-        program = build(self.method, retriever, self.budget, knowledge=knowledge, **self.arguments)
+        over = self.over(retriever)
+        knowledge = self.graph.for_method(self.method, over)
+        program = build(self.method, over, self.budget, knowledge=knowledge, **self.arguments)
         context = self.context()
         with dspy.context(**context):
             mark = fingerprint(program)
