@@ -17,6 +17,8 @@ from pydantic_settings import (
 )
 
 from hopsmith.errors import HopsmithError
+from retrieval.embedding import BASE as EMBEDDER_BASE
+from retrieval.embedding import KEY as EMBEDDER_KEY
 from retrieval.wire import TOKEN as INDEX_TOKEN
 
 TOML = "hopsmith.toml"
@@ -55,6 +57,10 @@ class Settings(BaseSettings):
     """Requests under way at once at one endpoint, ``--lm local`` aside."""
     index: str | None = None
     """A folder, or the address of an index server (``http://HOST:PORT``)."""
+    embedder_base: str | None = None
+    """URL of an OpenAI-compatible server that embeds; without it a provider does."""
+    embedder_key: SecretStr | None = None
+    """Its key, or the provider's; by default the provider's own variable."""
     index_token: SecretStr | None = None
     """The index server's bearer token."""
     retriever: str | None = None
@@ -128,8 +134,8 @@ def load_settings(**flags: Any) -> Settings:
     """Settings with the given flags; a flag that is None was not given. Raises ``HopsmithError``
     naming the variable, file or flag at fault.
 
-    A cache folder or index token that was set is handed on as ``HOPSMITH_CACHE`` or
-    ``HOPSMITH_INDEX_TOKEN``, where every room looks.
+    A cache folder, an index token and where and with which key to embed are handed on in the
+    variables of their names, where every room looks.
     """
     given = {k: v for k, v in flags.items() if v is not None}
     try:
@@ -145,6 +151,10 @@ def load_settings(**flags: Any) -> Settings:
         os.environ["HOPSMITH_CACHE"] = str(settings.cache.expanduser().resolve())
     if settings.index_token is not None:
         os.environ[INDEX_TOKEN] = settings.index_token.get_secret_value()
+    if settings.embedder_base is not None:
+        os.environ[EMBEDDER_BASE] = settings.embedder_base
+    if settings.embedder_key is not None:
+        os.environ[EMBEDDER_KEY] = settings.embedder_key.get_secret_value()
     return settings
 
 

@@ -15,6 +15,8 @@ from retrieval.codec import Codec, Float16, ProductQuantised
 from retrieval.compiled import check_compiler
 from retrieval.corpus import unique
 from retrieval.documents import DocumentCorpus
+from retrieval.embedding import Embedder
+from retrieval.embedding import embedder as embedder_named
 from retrieval.encoder import Encoder, Progress, encoder
 from retrieval.engines import ENGINES, checked
 from retrieval.errors import CorpusError, IndexFault
@@ -29,6 +31,8 @@ from retrieval.writing import making, settle
 
 AUTO_EXACT = 1_000
 """``engine="auto"`` scores corpora up to this many passages exactly."""
+OVER_EMBEDDINGS = ("auto", "dense", "two-stage", "exact")
+"""Engines that work over one vector a passage."""
 PQ_PASSAGES = 1_500
 """Passages whose tokens train a quantiser, at most; spread over the first ``PQ_HEAD``."""
 PQ_HEAD = 15_000
@@ -57,6 +61,7 @@ def build_index(
     *,
     engine: str = "auto",
     checkpoint: str | None = None,
+    embedder: str | None = None,
     vectors: str = "float16",
     settings: Mapping[str, Any] | None = None,
     total: int | None = None,
@@ -67,14 +72,16 @@ def build_index(
 
     ``progress`` is told (passages done, passages in all, by ``total``). The folder appears when all
     is written; an interrupted or failed build leaves nothing, and an index that was there before
-    stays. Raises ``CorpusError`` (empty, duplicate id), ``IndexFault``.
+    stays. With an ``embedder`` (``retrieval.embedding``) in place of a checkpoint, what was
+    embedded before a build broke off is kept for the next one. Raises ``CorpusError`` (empty,
+    duplicate id), ``IndexFault``.
     """
     out = Path(out)
     _check(out, engine, vectors, overwrite)
     if engine == "plaid":
         check_compiler()
     settings = checked(settings or {})
-    coder = None if engine == "bm25" else encoder(checkpoint)
+    coder = _coder(out, engine, checkpoint, embedder)
     with making(out) as folder:
         passages = _some(unique(corpus))
         codec: Codec | None = None
@@ -109,7 +116,22 @@ def build_index(
         )
         write_lexical(folder, manifest)
         manifest.write(folder)
+    if isinstance(coder, Embedder) and coder.journal:
+        coder.journal.forget()
     return report(out, manifest, count)
+
+
+def _coder(
+    out: Path, engine: str, checkpoint: str | None, embedder: str | None
+) -> Encoder | Embedder | None:
+    if embedder is None:
+        return None if engine == "bm25" else encoder(checkpoint)
+    if engine not in OVER_EMBEDDINGS or checkpoint is not None:
+        raise IndexFault(
+            f"an embedder goes with the engines {', '.join(OVER_EMBEDDINGS)}, and without a "
+            "checkpoint"
+        )
+    return embedder_named(embedder).noting(out.parent / f".{out.name}.embedded")
 
 
 def _check(out: Path, engine: str, vectors: str, overwrite: bool) -> None:
@@ -139,7 +161,7 @@ def _some(passages: Iterable[Passage]) -> Iterable[Passage]:
 
 
 def _codec(
-    name: str, coder: Encoder, passages: Iterable[Passage]
+    name: str, coder: Encoder | Embedder, passages: Iterable[Passage]
 ) -> tuple[Codec, dict[str, Any], Iterable[Passage]]:
     """The codec of a new index, what was encoded to fit it (windows and their vectors, so that none
     is encoded twice), and the passages from the start: a quantiser reads ahead."""

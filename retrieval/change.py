@@ -17,6 +17,7 @@ from retrieval.build import IndexReport, report, write_lexical
 from retrieval.corpus import CorpusHash, unique
 from retrieval.documents import DocumentCorpus
 from retrieval.documents.renewal import renewed
+from retrieval.embedding import Embedder
 from retrieval.encoder import Progress
 from retrieval.errors import CorpusError, IndexFault
 from retrieval.index import OpenIndex
@@ -26,6 +27,8 @@ from retrieval.plaid import build_plaid
 from retrieval.segment import Segment, write_segment
 from retrieval.writing import LOCK, full_disk, locked, making
 
+EMBEDDED = ".embedded"
+"""What an addition that broke off had embedded."""
 MOST_SEGMENTS = 32
 """Segments beyond which an addition compacts the index."""
 MOST_DELETED = 0.5
@@ -48,6 +51,8 @@ def add_passages(
     with changing(folder) as manifest:
         index = OpenIndex(folder, manifest, checkpoint)
         coder = index.encoder if manifest.encoder else None
+        if isinstance(coder, Embedder):
+            coder = coder.noting(folder / EMBEDDED)
         gone: list[int] = []
         if isinstance(corpus, DocumentCorpus):
             fresh = unique(renewed(index, corpus, gone))
@@ -75,6 +80,8 @@ def add_passages(
             manifest.segments[segment].deleted.append(place)
         if count or gone:
             _commit(folder, manifest, total)
+        if isinstance(coder, Embedder) and coder.journal:
+            coder.journal.forget()
         if len(manifest.segments) > MOST_SEGMENTS or _mostly_deleted(manifest):
             _compact(folder, manifest)
     return replace(report(folder, manifest, count), removed=len(gone))

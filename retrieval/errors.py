@@ -17,6 +17,13 @@ class IndexFault(RetrievalError):
     """An index that is missing, broken, half-built or of another encoder or engine."""
 
 
+class EmbeddingFault(IndexFault):
+    """An embedder that can't be reached, refuses us or answers something else."""
+
+    stops_run = True
+    """Read by ``programs``: without it a run only writes failures."""
+
+
 class RetrieverFault(RetrievalError):
     """A plugged-in retriever that can't be opened."""
 

@@ -18,6 +18,7 @@ import numpy as np
 from retrieval.checkpoint import checkpoint_of
 from retrieval.codec import Codec, open_codec
 from retrieval.corpus import CorpusHash
+from retrieval.embedding import Embedder, embedder_of, is_embedder
 from retrieval.encoder import Encoder, encoder_of
 from retrieval.engines import ENGINES, IndexRetriever, checked
 from retrieval.errors import IndexFault, QueryError
@@ -98,12 +99,14 @@ class OpenIndex:
         return narrow
 
     @cached_property
-    def encoder(self) -> Encoder:
-        """The checkpoint that the index was encoded with. Raises ``IndexFault`` when it isn't here
-        or has other weights."""
+    def encoder(self) -> Encoder | Embedder:
+        """The checkpoint or embedder that the index was encoded with. Raises ``IndexFault`` when it
+        isn't here or has other weights."""
         manifest = self.manifest
         if manifest.encoder is None:
             raise IndexFault("the index has no vectors: index the corpus with another --engine")
+        if is_embedder(manifest.encoder):
+            return embedder_of(manifest.encoder)
         return encoder_of(checkpoint_of(manifest.encoder, manifest.checkpoint, self.checkpoint))
 
     @cached_property

@@ -17,6 +17,7 @@ import numpy as np
 
 from retrieval.codec import Codec
 from retrieval.corpus import CorpusHash
+from retrieval.embedding import Embedder
 from retrieval.encoder import Encoder, Progress, pooled
 from retrieval.passage import Passage
 from retrieval.plaid import FOLDER as PLAID
@@ -29,7 +30,7 @@ CHUNK = 2048
 def write_segment(
     folder: Path,
     passages: Iterable[Passage],
-    encoder: Encoder | None,
+    encoder: Encoder | Embedder | None,
     codec: Codec | None,
     *,
     known: dict[str, Any] | None = None,

@@ -42,6 +42,15 @@ def index(
         str | None,
         typer.Option("--checkpoint", help="A ColBERT checkpoint: a folder or a hub name."),
     ] = None,
+    embedder: Annotated[
+        str | None,
+        typer.Option(
+            "--embedder",
+            help="Embed by PROVIDER/MODEL (openai/text-embedding-3-small) or module:function, "
+            "instead of a checkpoint.",
+        ),
+    ] = None,
+    embedder_base: opt.EmbedderBase = None,
     vectors: Annotated[
         str, typer.Option("--vectors", help="float16, or pq: at most 64 bytes a token.")
     ] = "float16",
@@ -67,10 +76,15 @@ def index(
     seed: opt.Seed = None,
     json: opt.Json = False,
 ) -> None:
-    """Encode a corpus into an index folder."""
+    """Encode a corpus into an index folder.
+
+    HOPSMITH_EMBEDDER_KEY is the key for --embedder; by default it is the provider's own variable.
+    Killed, the same command goes on with what was embedded.
+    """
     from hopsmith.progress import passages_bar
     from retrieval import build_index
 
+    opt.settings_flags(embedder_base=embedder_base)
     cut = None
     if passage_words is not None or overlap is not None:
         cut = Cut(WORDS if passage_words is None else passage_words, overlap or 0)
@@ -81,6 +95,7 @@ def index(
             out,
             engine=engine,
             checkpoint=checkpoint,
+            embedder=embedder,
             vectors=vectors,
             settings=opt.arguments(setting, "--setting"),
             total=total,
@@ -96,6 +111,7 @@ def add(
         str, typer.Argument(help="What to add: JSONL, CSV, or a folder of documents.")
     ],
     checkpoint: opt.Checkpoint = None,
+    embedder_base: opt.EmbedderBase = None,
     json: opt.Json = False,
 ) -> None:
     """Add passages to an index without rebuilding it. Documents that changed since they were
@@ -104,6 +120,7 @@ def add(
     from retrieval import add_passages
     from retrieval.manifest import Manifest
 
+    opt.settings_flags(embedder_base=embedder_base)
     known = Manifest.read(folder).cut
     passages, total = _corpus(corpus, 0, Cut(**known) if known else None, as_before=True)
     with passages_bar(total) as progress:

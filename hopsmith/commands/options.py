@@ -72,6 +72,10 @@ Rerank = Annotated[
 RerankCandidates = Annotated[
     int | None, typer.Option("--rerank-candidates", help="How many passages --rerank orders.")
 ]
+EmbedderBase = Annotated[
+    str | None,
+    typer.Option("--embedder-base", help="URL of the OpenAI-compatible server that embeds."),
+]
 Pipeline = Annotated[
     Path | None, typer.Option("--pipeline", help="An exported pipeline instead of a method.")
 ]
@@ -115,6 +119,7 @@ def settings_flags(
     index: str | None = None,
     retriever: str | None = None,
     graph: str | None = None,
+    embedder_base: str | None = None,
     rerank: str | None = None,
     rerank_candidates: int | None = None,
     max_calls: int | None = None,
@@ -137,6 +142,7 @@ def settings_flags(
         index=index,
         graph=graph,
         retriever=retriever,
+        embedder_base=embedder_base,
         rerank=rerank,
         rerank_candidates=rerank_candidates,
         max_calls=max_calls,
