@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,13 +71,20 @@ def run_method(
     here: Session,
     ledger: LimitedLedger,
     folder: Path | None = None,
+    *,
+    ray: bool = False,
+    ray_address: str | None = None,
 ) -> Ran:
-    """Ask what is not answered yet, in the session's context; the folder is whole afterwards.
+    """Ask what is not answered yet, in the session's context; the folder is whole afterwards. With
+    ``ray`` the questions are spread over a Ray cluster.
 
     Raises ``RunError``, ``StopRun``, ``TooManyFailures``; what was answered by then is kept.
     """
     about, folder = _about(program, benchmark, split, asked, here, folder)
-    stopped = _ask(program, benchmark, asked, asked, about, folder, here, ledger)
+    spread = ray_address if ray else None
+    stopped = _ask(
+        program, benchmark, asked, asked, about, folder, here, ledger, ray=ray, address=spread
+    )
     run = read_run(folder)
     write_metrics(folder, run.metrics(DEFAULT, SURE))
     return Ran(run, stopped, tuple(advice(program, run.records)))
@@ -157,12 +165,24 @@ def _ask(
     folder: Path,
     here: Session,
     ledger: LimitedLedger,
+    *,
+    ray: bool = False,
+    address: str | None = None,
 ) -> str | None:
     """Ask ``now`` out of ``asked``. Returns the limit that ended it."""
     store = open_run(folder, about, asked)
     texts = PassageFile(folder / PASSAGES)
     try:
-        with questions_bar(about.method, len(now)) as progress, dspy.context(**{LEDGER: ledger}):
+        with ExitStack() as stack:
+            asker = None
+            if ray:
+                from hopsmith.ray_runner import RayAsker
+
+                asker = stack.enter_context(
+                    RayAsker(program, here.settings, asked, address=address, keep=texts.keep)
+                )
+            progress = stack.enter_context(questions_bar(about.method, len(now)))
+            stack.enter_context(dspy.context(**{LEDGER: ledger}))
             evaluate(
                 program,
                 now,
@@ -171,6 +191,7 @@ def _ask(
                 workers=here.settings.at_once,
                 progress=progress,
                 keep=texts.keep,
+                asker=asker,
             )
     except LimitReached as limit:
         return str(limit)

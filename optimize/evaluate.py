@@ -60,6 +60,9 @@ Progress = Callable[[int, int, PredictionRow], None]
 Keep = Callable[[Sequence[Passage]], None]
 """Told the passages that a question's answer was made from."""
 
+Asker = Callable[[Question, str], PredictionRow]
+"""Asks a question elsewhere; told the fingerprint that the row is to have."""
+
 
 def answer(
     program: MultiHopProgram, question: Question, mark: str, keep: Keep | None = None
@@ -123,12 +126,14 @@ def evaluate(
     stop: Callable[[Sequence[Record]], bool] | None = None,
     metrics: Sequence[str] | None = None,
     keep: Keep | None = None,
+    asker: Asker | None = None,
 ) -> Evaluation:
     """Ask every question, at most ``workers`` at once, and score what comes back.
 
     Rows already in ``store`` under this program's fingerprint are not asked again. ``stop`` is
     told the records so far, in the questions' order, after each one; when it says True no further
-    question is asked. ``keep`` is told the passages behind each answer. Raises ``StopRun``
+    question is asked. ``keep`` is told the passages behind each answer. ``asker`` asks instead of
+    the program in this process. Raises ``StopRun``
     (configuration), ``TooManyFailures``; what was answered by then is in the store.
     """
     mark = fingerprint(program)
@@ -141,10 +146,14 @@ def evaluate(
 
     def ask(place: int) -> tuple[int, PredictionRow, bool]:
         question = questions[place]
+
+        def asked() -> PredictionRow:
+            if asker is not None:
+                return asker(question, mark)
+            return answer(program, question, mark, keep)
+
         with dspy.context(trace=None):
-            row, known = store.answered(
-                question.id, mark, lambda: answer(program, question, mark, keep)
-            )
+            row, known = store.answered(question.id, mark, asked)
         return place, row, known
 
     def take(future: Future[tuple[int, PredictionRow, bool]]) -> PredictionRow:

@@ -39,6 +39,13 @@ DryRun = Annotated[
         "--dry-run", help="Ask a few questions and estimate the rest: calls, tokens, time, money."
     ),
 ]
+Runner = Annotated[
+    str, typer.Option("--runner", help="local, or ray: spread the questions over a Ray cluster.")
+]
+RayAddress = Annotated[
+    str | None,
+    typer.Option("--ray-address", help="The cluster's; without one, started on this machine."),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 Index = Annotated[
     str | None, typer.Option("--index", help="An index folder, or http://HOST:PORT of a server.")
@@ -153,6 +160,15 @@ def settings_flags(
 def changing(rerank: str | None) -> str | None:
     """A ``--rerank`` that says more than where a cross-encoder lies."""
     return None if (rerank or "").startswith("cross-encoder:") else rerank
+
+
+def is_ray(runner: str) -> bool:
+    """Raises ``HopsmithError`` for a runner that there isn't."""
+    from hopsmith.errors import HopsmithError
+
+    if runner not in ("local", "ray"):
+        raise HopsmithError(f"--runner {runner!r}: there are local and ray")
+    return runner == "ray"
 
 
 def alone(pipeline: Path | None, **flags: Any) -> None:

@@ -162,6 +162,8 @@ def evaluate(
     max_calls: opt.MaxCalls = None,
     max_cost: opt.MaxCost = None,
     dry_run: opt.DryRun = False,
+    runner: opt.Runner = "local",
+    ray_address: opt.RayAddress = None,
     json: opt.Json = False,
 ) -> None:
     """Run a method over a benchmark; killed, it resumes where it stopped.
@@ -234,7 +236,17 @@ def evaluate(
             else:
                 print_estimate({program.info.name: estimate})
             return
-        done = running.run_method(program, bench, split, asked, here, ledger, folder=run)
+        done = running.run_method(
+            program,
+            bench,
+            split,
+            asked,
+            here,
+            ledger,
+            folder=run,
+            ray=opt.is_ray(runner),
+            ray_address=ray_address,
+        )
     write_report(done.run)
     if json:
         print_json(running.told(done))
