@@ -355,8 +355,8 @@ def _drop(db: Connection, ids: Sequence[str]) -> None:
 def _row(passage: Passage) -> dict[str, str]:
     return {
         "id": passage.id,
-        "title": passage.title,
-        "text": passage.text,
+        "title": _storable(passage.title),
+        "text": _storable(passage.text),
         "digest": digest(passage),
         "key": entity_key(passage.title or passage.id),
         "base": base_key(passage.title or passage.id),
@@ -369,20 +369,31 @@ def digest(passage: Passage) -> str:
 
 
 def _triple_row(triple: Triple) -> dict[str, str]:
+    subject, found = _storable(triple.subject), _storable(triple.object)
+    relation = _storable(triple.relation)
     return {
-        "subject": triple.subject,
-        "relation": relation_key(triple.relation) or triple.relation,
-        "object": triple.object,
-        "subject_type": triple.subject_type,
-        "object_type": triple.object_type,
-        "subject_key": entity_key(triple.subject),
-        "object_key": entity_key(triple.object),
-        "subject_base": base_key(triple.subject),
+        "subject": subject,
+        "relation": relation_key(relation) or relation,
+        "object": found,
+        "subject_type": _storable(triple.subject_type),
+        "object_type": _storable(triple.object_type),
+        "subject_key": entity_key(subject),
+        "object_key": entity_key(found),
+        "subject_base": base_key(subject),
     }
 
 
 def _proposition_row(proposition: Proposition) -> dict[str, Any]:
-    return {"text": proposition.text, "entities": list(proposition.entities)}
+    return {
+        "text": _storable(proposition.text),
+        "entities": [_storable(name) for name in proposition.entities],
+    }
+
+
+def _storable(text: str) -> str:
+    """Without what no database takes: NUL characters and halves of surrogate pairs, which LMs
+    write now and then."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode()
 
 
 def _url(place: str) -> tuple[sa.URL, str]:

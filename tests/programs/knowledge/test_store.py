@@ -43,7 +43,30 @@ def check_that_passages_take_their_triples_along(store: GraphStore) -> None:
     assert list(store.triples()) == []
 
 
+def check_that_what_no_database_takes_is_left_out(store: GraphStore) -> None:
+    odd = Triple("A\0da", "likes", "\ud800Orla", "p1")
+    store.write("given", {"p1": [odd]}, {"p1": [Proposition("A\0da", ("\udfff",), "p1")]})
+    (kept,) = store.triples("given")
+    assert (kept.subject, kept.object) == ("Ada", "?Orla")
+
+
+def test_what_no_database_takes_is_left_out(store: GraphStore) -> None:
+    check_that_what_no_database_takes_is_left_out(store)
+
+
 def test_a_changed_or_gone_passage_takes_its_triples_along(store: GraphStore) -> None:
+    check_that_passages_take_their_triples_along(store)
+
+
+@pytest.mark.slow
+def test_postgresql_keeps_a_graph_as_a_file_does(postgres: str) -> None:
+    store = filled(postgres)
+    assert store.edges(["ada quill"]) == [BORN, YEAR, FOUNDER]
+    assert store.known(["norvale"]) == {"norvale": "norvale company"}
+    knowledge = Knowledge(store)
+    assert [e.key for e in knowledge.named_in("When was Ada Quill born?")] == ["ada quill"]
+    assert knowledge.coverage["person"].led_on == 1
+    check_that_what_no_database_takes_is_left_out(store)
     check_that_passages_take_their_triples_along(store)
 
 
