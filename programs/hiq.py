@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any, ClassVar
 
 import dspy
 
 from programs.budget import HopBudget, Knob, think
 from programs.evidence import Conclusion, Evidence, Hop, normal_query
+from programs.fan_out import fan_out
 from programs.hiq_control import Control
-from programs.plans import parse_plan
+from programs.plans import PlanStep, parse_plan, waves
 from programs.program import MethodInfo, MultiHopProgram
 from programs.queries import worded
 from programs.query_tree import QueryTree
@@ -153,9 +155,13 @@ class HiQ(MultiHopProgram):
     def resolve(self, tree: QueryTree, node: Hop) -> Hop:
         """Retrieve k for the refined query and read."""
         (found,) = self.search([node.refined])
-        told = self.read(node.refined, found)
+        tree.evidence.update(node, passages=tuple(found))
+        return self.take(tree, node, self.read(node.refined, found))
+
+    def take(self, tree: QueryTree, node: Hop, told: dict[str, Any]) -> Hop:
+        """Write into a node what a reading said."""
         tree.remark(node, told.pop("note", ""), told.pop("error"))
-        return tree.evidence.update(node, passages=tuple(found), **told)
+        return tree.evidence.update(node, **told)
 
     def read(self, query: str, passages: Sequence[Passage]) -> dict[str, Any]:
         """What the reader makes of a hop: its answer or None, status, candidates, error, note."""
@@ -231,20 +237,51 @@ class HiQ(MultiHopProgram):
         return texts
 
     def settle_plan(self, tree: QueryTree, node: Hop, needs: Sequence[str]) -> list[Hop]:
-        """A static plan's sub-questions, one after the other."""
+        """A static plan's sub-questions; those that don't wait for each other at once."""
         steps, _ = parse_plan(list(needs), len(needs))
-        children: list[Hop] = []
-        for step in steps:
-            answers = {i: child.answer for i, child in enumerate(children)}
-            if self.control.decomposition == "independent":
-                refined = step.filled({})
-            else:
-                refined = step.filled(answers)
-                if any(answers[i] is None for i in step.needs):
-                    before = [children[i] for i in step.needs]
-                    refined = self.rewrite(tree, refined, before)
-            children.append(self.child(tree, node, step.text, refined))
-        return children
+        alone = self.control.decomposition == "independent"
+        children: dict[int, Hop] = {}
+        for wave in [[*range(len(steps))]] if alone else waves(steps):
+            asked = {i: self.refined(tree, steps[i], children) for i in wave}
+            texts = {i: steps[i].text for i in wave}
+            children.update(self.resolve_each(tree, node, texts, asked))
+        return [children[i] for i in sorted(children)]
+
+    def refined(self, tree: QueryTree, step: PlanStep, children: Mapping[int, Hop]) -> str:
+        """A sub-question with the answers that it refers to."""
+        if self.control.decomposition == "independent":
+            return step.filled({})
+        refined = step.filled({i: child.answer for i, child in children.items()})
+        if all(children[i].answer is not None for i in step.needs):
+            return refined
+        return self.rewrite(tree, refined, [children[i] for i in step.needs])
+
+    def resolve_each(
+        self, tree: QueryTree, node: Hop, texts: Mapping[int, str], asked: Mapping[int, str]
+    ) -> dict[int, Hop]:
+        """Leaves below a node, by their place in the plan: one batched search, read at once.
+        Queries that were asked before, here or elsewhere, come last and take those answers."""
+        fresh: dict[int, Hop] = {}
+        for i, query in asked.items():
+            if tree.same(query) is None:
+                fresh[i] = tree.evidence.add(
+                    role="resolver", query=texts[i], refined=query, parent=node.id
+                )
+        found = self.search([hop.refined for hop in fresh.values()])
+        for hop, passages in zip(fresh.values(), found, strict=True):
+            tree.evidence.update(hop, passages=tuple(passages))
+        tasks = [
+            partial(self.read, hop.refined, passages)
+            for hop, passages in zip(fresh.values(), found, strict=True)
+        ]
+        for hop, told in zip(fresh.values(), fan_out(tasks), strict=True):
+            leaf = self.take(tree, hop, told)
+            if leaf.answer is None:
+                tree.close(tree.remark(leaf, self.bound(tree, leaf)), (), leaf.status)
+        return {
+            i: tree.now(fresh[i]) if i in fresh else self.child(tree, node, texts[i], query)
+            for i, query in asked.items()
+        }
 
     def read_wider(self, tree: QueryTree, node: Hop) -> Hop:
         """Read a node that can't be split over more of its ranking, step by step. Each step is a

@@ -113,9 +113,10 @@ class Confined(LocalInterpreter):  # type: ignore[misc]
         self._process: subprocess.Popen[str] | None
         self._outside = Clock()
         self._ends = 0.0
+        self._ready = False
 
     def start(self) -> None:
-        """Start the worker, or return at once if it runs."""
+        """Start the worker without waiting for it, or return at once if it runs."""
         if self._ended:
             raise CodeInterpreterError("the interpreter has been shut down")
         if self._process is not None:
@@ -144,9 +145,15 @@ class Confined(LocalInterpreter):  # type: ignore[misc]
             for fd in passed:
                 os.close(fd)
         threading.Thread(target=self._read_responses, args=(self._process,), daemon=True).start()
+
+    def _await_start(self) -> None:
+        if self._ready:
+            return
+        self.start()
         told = self._receive(time.monotonic() + START_SECONDS, "")
         if told.get("type") != "ready":
             self._raise_terminal_error(f"Python did not start: {told!r}")
+        self._ready = True
 
     def _rlimits(self) -> dict[str, int]:
         return {
@@ -202,8 +209,7 @@ class Confined(LocalInterpreter):  # type: ignore[misc]
 
     def execute(self, code: str, variables: dict[str, Any] | None = None) -> Any:
         """See ``dspy.CodeInterpreter``."""
-        if self._process is None:
-            self.start()
+        self._await_start()
         self._outside = Clock()
         self._ends = time.monotonic() + self.limits.seconds
         return super().execute(code, variables)

@@ -56,6 +56,9 @@ class Repl:
         self._interpreter: CodeInterpreter | None = None
 
     def __enter__(self) -> Repl:
+        """The interpreter starts while the LM writes the first step."""
+        self._interpreter = equipped(self.factory())
+        self._interpreter.start()
         return self
 
     def __exit__(self, *_: object) -> None:

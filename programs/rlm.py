@@ -74,6 +74,9 @@ class RLM(MultiHopProgram):
 class Loop(dspy.RLM):  # type: ignore[misc]
     """dspy.RLM with our steps in place of its predictors."""
 
+    _initial_interpreter_rules: str
+    _initial_sub_agent_rules: str
+
     def __init__(self, sandbox: Sandbox) -> None:
         super().__init__(
             ExploreCorpus,
@@ -83,6 +86,11 @@ class Loop(dspy.RLM):  # type: ignore[misc]
             interpreter_factory=sandbox,
         )
         action, extract = self._build_signatures()
+        given = sandbox.execution_instructions
+        theirs = self._format_interpreter_rules(given, self._initial_sub_agent_rules)
+        ours = self._format_interpreter_rules(given, "")
+        self._initial_interpreter_rules, self._initial_sub_agent_rules = ours, ""
+        action = action.with_instructions(action.instructions.replace(theirs, ours))
         nothing = {"reasoning": "", "code": ""}
         self.generate_action = Acting(action, "coder", nothing, thought="reasoning")
         self.extract = Step(extract, "writer", {"answer": ""}, last=True)

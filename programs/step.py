@@ -51,7 +51,10 @@ class Step(dspy.Predict):  # type: ignore[misc]
         scope = current()
         if self.last and scope is not None and not scope.final:
             with entering(replace(scope, final=True)):
-                return self.forward(think=think, **inputs)
+                return self._ask(think, inputs)
+        return self._ask(think, inputs)
+
+    def _ask(self, think: bool, inputs: dict[str, Any]) -> dspy.Prediction:
         signature = inputs.pop("signature", self.signature)
         if think and "reasoning" not in signature.output_fields:
             signature = signature.prepend("reasoning", _REASONING, type_=str)

@@ -45,7 +45,7 @@ Bare = Annotated[
 
 
 def register(parent: typer.Typer) -> None:
-    parent.add_typer(app, name="bench", help="Measure retrieval or serving.")
+    parent.add_typer(app, name="bench", help="Measure retrieval, methods or serving.")
 
 
 @app.command()
@@ -89,6 +89,48 @@ def retrieval(
         print_json({"corpus": benchmark.name, **report.as_json()})
     else:
         print(table(report))
+
+
+@app.command()
+def methods(
+    names: Annotated[
+        str | None, typer.Option("--methods", help="Names with commas between; by default all.")
+    ] = None,
+    latency: Annotated[
+        float, typer.Option("--latency", min=0.001, help="Seconds that the LM takes for a call.")
+    ] = 0.2,
+    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Medians over so many.")] = 3,
+    json: opt.Json = False,
+) -> None:
+    """What methods add to the LM calls they make: wall time against the longest chain of dependent
+    calls, and own time a call with an LM that takes none. No LM and no index are needed.
+    """
+    from rich.table import Table
+
+    from hopsmith.bench_methods import bench_methods
+    from hopsmith.progress import console
+    from hopsmith.show import out, print_json
+
+    with console.status("") as status:
+        report = bench_methods(_names(names or ""), latency, repeats, say=status.update)
+    if json:
+        print_json(report.as_json())
+        return
+    table = Table(
+        title=f"an LM of {1000 * latency:.0f} ms a call; dspy.Predict alone takes "
+        f"{report.predict_ms:.2f} ms a call, dspy.Parallel {report.parallel_ms:.2f} ms",
+        title_justify="left",
+    )
+    columns = ("LM calls", "dependent", "path, s", "wall, s", "wall / path")
+    for column in ("method", *columns, "own ms a call", "× Predict", "× Parallel"):
+        table.add_column(column, justify="left" if column == "method" else "right")
+    for m in report.methods:
+        path = (str(m.lm_calls), str(m.steps), f"{m.critical_path:.2f}", f"{m.wall:.2f}")
+        own = (f"{m.own_ms:.2f}", f"{m.times_predict:.1f}", f"{m.times_parallel:.1f}")
+        table.add_row(m.method, *path, f"{m.ratio:.3f}", *own)
+    out.print(table)
+    for name, why in report.left_out.items():
+        out.print(f"left out: {name} ({why})", highlight=False)
 
 
 def _run(corpus: Any, questions: Sequence[BenchQuestion], **how: Any) -> Any:
