@@ -24,6 +24,7 @@ from retrieval.index import OpenIndex
 from retrieval.manifest import Manifest, SegmentEntry
 from retrieval.passage import Passage
 from retrieval.plaid import build_plaid
+from retrieval.qdrant import add_to_qdrant, delete_from_qdrant, is_qdrant
 from retrieval.segment import Segment, write_segment
 from retrieval.writing import LOCK, full_disk, locked, making
 
@@ -48,6 +49,8 @@ def add_passages(
     as they were stay, others replace them in the same step.
     """
     folder = Path(folder)
+    if is_qdrant(folder):
+        return add_to_qdrant(folder, corpus, checkpoint=checkpoint, progress=progress)
     with changing(folder) as manifest:
         index = OpenIndex(folder, manifest, checkpoint)
         coder = index.encoder if manifest.encoder else None
@@ -90,6 +93,8 @@ def add_passages(
 def delete_passages(folder: Path | str, ids: Iterable[str]) -> IndexReport:
     """Take passages out by id. Raises ``CorpusError`` naming ids that aren't there."""
     folder = Path(folder)
+    if is_qdrant(folder):
+        return delete_from_qdrant(folder, ids)
     wanted = set(ids)
     with changing(folder) as manifest:
         index = OpenIndex(folder, manifest)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,7 +37,7 @@ def index(
     ],
     out: Annotated[Path, typer.Option("--out", help="The index folder to make.")],
     engine: Annotated[
-        str, typer.Option("--engine", help="auto, exact, two-stage, plaid, dense or bm25.")
+        str, typer.Option("--engine", help="auto, exact, two-stage, plaid, dense, bm25 or qdrant.")
     ] = "auto",
     checkpoint: Annotated[
         str | None,
@@ -73,6 +74,18 @@ def index(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the index that is there.")
     ] = False,
+    url: Annotated[
+        str | None, typer.Option("--url", help="With --engine qdrant: the server's address.")
+    ] = None,
+    collection: Annotated[
+        str | None, typer.Option("--collection", help="With --engine qdrant: its name there.")
+    ] = None,
+    shards: Annotated[
+        int | None, typer.Option("--shards", min=1, help="Of a Qdrant cluster's collection.")
+    ] = None,
+    replicas: Annotated[
+        int | None, typer.Option("--replicas", min=1, help="Copies of each of its shards.")
+    ] = None,
     seed: opt.Seed = None,
     json: opt.Json = False,
 ) -> None:
@@ -89,20 +102,51 @@ def index(
     if passage_words is not None or overlap is not None:
         cut = Cut(WORDS if passage_words is None else passage_words, overlap or 0)
     passages, total = _corpus(corpus, seed or 0, cut)
+    build: Callable[..., Any]
+    if engine == "qdrant":
+        build = _into_qdrant(url, collection, out, shards, replicas, vectors, embedder)
+    elif url or collection or shards or replicas:
+        raise HopsmithError("--url, --collection, --shards and --replicas go with --engine qdrant")
+    else:
+        build = partial(build_index, engine=engine, vectors=vectors, embedder=embedder)
     with passages_bar(total) as progress:
-        report = build_index(
+        report = build(
             passages,
             out,
-            engine=engine,
             checkpoint=checkpoint,
-            embedder=embedder,
-            vectors=vectors,
             settings=opt.arguments(setting, "--setting"),
             total=total,
             progress=progress,
             overwrite=overwrite,
         )
     _say_report(report, f"indexed {report.passages:,} passages", json, passages)
+
+
+def _into_qdrant(
+    url: str | None,
+    collection: str | None,
+    out: Path,
+    shards: int | None,
+    replicas: int | None,
+    vectors: str,
+    embedder: str | None,
+) -> Callable[..., Any]:
+    """``build_index``'s counterpart over a collection, by default named as the folder is."""
+    from retrieval.qdrant import build_qdrant
+
+    if url is None:
+        raise HopsmithError("--engine qdrant needs --url, such as http://localhost:6333")
+    if vectors != "float16":
+        raise HopsmithError("--engine qdrant keeps vectors as float16: leave --vectors out")
+    if embedder is not None:
+        raise HopsmithError("--engine qdrant needs token vectors: leave --embedder out")
+    return partial(
+        build_qdrant,
+        url=url,
+        collection=collection or out.absolute().name,
+        shards=shards,
+        replicas=replicas,
+    )
 
 
 def add(
@@ -118,10 +162,10 @@ def add(
     indexed replace what they were."""
     from hopsmith.progress import passages_bar
     from retrieval import add_passages
-    from retrieval.manifest import Manifest
+    from retrieval.opening import cut_of
 
     opt.settings_flags(embedder_base=embedder_base)
-    known = Manifest.read(folder).cut
+    known = cut_of(folder)
     passages, total = _corpus(corpus, 0, Cut(**known) if known else None, as_before=True)
     with passages_bar(total) as progress:
         report = add_passages(folder, passages, checkpoint=checkpoint, progress=progress)

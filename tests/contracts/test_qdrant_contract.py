@@ -1,0 +1,66 @@
+"""A Qdrant collection (local mode) keeps the contract and ranks as two-stage does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks import Benchmark
+from retrieval import BaseRetriever, IndexFault, QueryError, open_index, open_retriever
+from retrieval.conformance import CHECKS, QUERIES, Subject
+from retrieval.qdrant import build_qdrant
+from retrieval.qdrant.connection import close_clients
+
+pytest.importorskip("qdrant_client", reason="Qdrant's client is an extra")
+
+
+@pytest.fixture(scope="module")
+def folder(world: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A collection of the world's corpus."""
+    root = tmp_path_factory.mktemp("qdrant")
+    build_qdrant(world.corpus, root / "index", url=str(root / "database"), collection="world")
+    yield root / "index"
+    close_clients()
+
+
+@pytest.fixture(scope="module")
+def retriever(folder: Path) -> BaseRetriever:
+    return open_retriever(folder)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_collection_keeps_the_contract(
+    retriever: BaseRetriever, world: Benchmark, check: str
+) -> None:
+    assert not CHECKS[check](Subject(retriever, size=len(world.corpus)))
+
+
+@pytest.mark.parametrize(("k", "pool"), [(5, None), (5, 10), (12, 1), (40, None), (3, 20)])
+def test_it_ranks_as_the_local_two_stage_engine(
+    retriever: BaseRetriever, small_index: Path, world: Benchmark, k: int, pool: int | None
+) -> None:
+    queries = [*QUERIES, *(q.question for q in world.questions["dev"])]
+    far = retriever.search(queries, k, pool)
+    near = open_index(small_index, engine="two-stage").search(queries, k, pool)
+    for a, b in zip(far, near, strict=True):
+        assert [p.id for p in a] == [p.id for p in b]
+        assert [p.text for p in a] == [p.text for p in b]
+        assert [p.score for p in a] == pytest.approx([p.score for p in b], abs=1e-5)
+
+
+def test_its_corpus_is_the_local_ones(
+    retriever: BaseRetriever, small_index: Path, world: Benchmark
+) -> None:
+    local = open_index(small_index)
+    assert retriever.corpus_hash == local.corpus_hash
+    assert retriever.identity["encoder"] == local.identity["encoder"]
+    assert {p.id for p in retriever.corpus()} == {p.id for p in world.corpus}  # type: ignore[attr-defined]
+
+
+def test_what_it_cant_do_is_refused_with_the_mend(folder: Path, retriever: BaseRetriever) -> None:
+    with pytest.raises(IndexFault, match="can't be searched with exact"):
+        open_retriever(folder, engine="exact")
+    with pytest.raises(QueryError, match="leave the filter out"):
+        retriever.where("year>=2020")
