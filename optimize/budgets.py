@@ -317,7 +317,8 @@ def _choose(
 
 
 def importances(study: Any, formula: Formula | None) -> dict[str, dict[str, float]]:
-    """Optuna's parameter importances by objective; an objective that didn't vary is left out."""
+    """Optuna's parameter importances by objective, for values that are good (its evaluator looks
+    at low ones); an objective that didn't vary is left out."""
     import optuna
 
     names = (formula.text,) if formula is not None else OBJECTIVES
@@ -327,8 +328,10 @@ def importances(study: Any, formula: Formula | None) -> dict[str, dict[str, floa
         if len({t.values[place] for t in done}) < 2:
             continue
 
-        def value(trial: Any, place: int = place) -> float:
-            return float(trial.values[place])
+        sign = 1.0 if name == "lm_calls" else -1.0
+
+        def value(trial: Any, place: int = place, sign: float = sign) -> float:
+            return sign * float(trial.values[place])
 
         with contextlib.suppress(RuntimeError, ValueError):
             found[name] = dict(optuna.importance.get_param_importances(study, target=value))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import dspy
 import pytest
 
 import hopsmith
-from benchmarks import Benchmark, Question
+from benchmarks import Benchmark, Question, synthetic
 from benchmarks.oracle import OracleAdapter
 from benchmarks.scripted import stand_in
 from optimize.compile import compile_program
@@ -96,7 +97,6 @@ def test_another_recipe_does_not_go_on_in_the_folder(
 
 
 def test_a_shared_question_is_refused(world: Benchmark, words: Any, tmp_path: Path) -> None:
-    from dataclasses import replace
 
     leaky = replace(world, questions={**world.questions, "test": world.questions["dev"]})
     with pytest.raises(OptimizeError, match="without shared questions"):
@@ -216,3 +216,44 @@ def test_the_mlflow_model_answers_alike_without_pickle(
     )
     model = mlflow.pyfunc.load_model(str(folder / "mlflow_model"))
     assert [r["answer"] for r in model.predict([question.question])] == [expected]
+
+
+@pytest.mark.slow
+def test_a_compile_that_helps_is_surely_better_on_two_hundred_test_questions(
+    words: Any, tmp_path: Path
+) -> None:
+    """Chains of three hops, a default budget that plans for two, an oracle that sometimes fails:
+    the budget stage must allow three, and no more than the noise repays."""
+    chains = synthetic(700, 120, seed=5, kinds=("bridge",), hops=(3,))
+    small = {
+        s: list(q)[: {"train": 20, "dev": 40, "test": 200}[s]] for s, q in chains.questions.items()
+    }
+    chains = replace(chains, questions=small)
+    start = HopBudget(sub_queries=2)
+    tracker = Tracker(local_uri(tmp_path), "test", tmp_path / "spool")
+    recipe = Recipe(
+        trials=8,
+        optimizer="none",
+        prefer="best",
+        workers=2,
+        freeze=("candidates", "think.planner", "think.resolver", "think.synthesizer"),
+        traces=0,
+    )
+    try:
+        with dspy.context(
+            lm=stand_in("oracle/gold"), adapter=adapter(chains, 0.05), disable_history=True
+        ):
+            done = compile_program(
+                build("decompose", type(words)(chains.corpus), start),
+                chains,
+                tmp_path / "compile",
+                tracker=tracker,
+                recipe=recipe,
+            )
+    finally:
+        tracker.close(patience=120)
+    assert done.budget is not None
+    assert 3 <= done.budget.point["sub_queries"] <= 5
+    assert done.final is not None
+    assert done.final.n == 200
+    assert done.final.better
