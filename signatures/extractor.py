@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import dspy
 from pydantic import BaseModel, ConfigDict, Field
+
+
+def _undefaulted(schema: dict[str, Any]) -> None:
+    """Strict JSON schemas take no defaults; an LM that is held to none may leave a type out."""
+    schema.pop("default", None)
 
 
 class Statement(BaseModel):
@@ -14,10 +20,14 @@ class Statement(BaseModel):
     model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
 
     subject: str = Field(description="who or what the fact is about, by its full name")
-    subject_type: str = Field("", description="the subject's type in one word")
+    subject_type: str = Field(
+        "", description="the subject's type in one word", json_schema_extra=_undefaulted
+    )
     relation: str = Field(description="the relation in one to four words")
     object: str = Field(description="the name, date, number or place that it relates to")
-    object_type: str = Field("", description="the object's type in one word")
+    object_type: str = Field(
+        "", description="the object's type in one word", json_schema_extra=_undefaulted
+    )
 
 
 class Claim(BaseModel):

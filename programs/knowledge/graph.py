@@ -59,6 +59,9 @@ class Knowledge:
     def __deepcopy__(self, memo: dict[int, Any]) -> Knowledge:
         return self
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Knowledge, (self.store, self.stale))
+
     @cached_property
     def identity(self) -> Mapping[str, Any]:
         """For fingerprints and exports: how it was made and what it holds; no place, no secret."""

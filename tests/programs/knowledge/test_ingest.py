@@ -28,7 +28,7 @@ from programs.knowledge.ingest import (
 from programs.knowledge.schema import GraphSchema
 from programs.knowledge.store import GraphStore
 from retrieval import Passage
-from signatures import Claim, Statement, Triple
+from signatures import Claim, ExtractTriples, Statement, Triple
 
 QUILL = Passage("p1", "Ada Quill", "Ada Quill was born in Tamsin in 1948. She won the Orla Prize.")
 
@@ -166,6 +166,13 @@ def test_any_statement_is_a_triple_or_none(subject: str, relation: str, found: s
     assert made is None or (made.relation and made.passage == "p1")
     claim = proposition_of(Claim(text=subject, entities=[relation, found]), QUILL)
     assert claim is None or claim.text
+
+
+def test_replies_held_to_a_strict_schema_have_no_defaults_and_others_may_leave_types_out() -> None:
+    assert "default" not in str(Statement.model_json_schema())
+    reply = '{"triples": [{"subject": "Ada", "relation": "born", "object": 1948}]}'
+    (read,) = dspy.JSONAdapter().parse(ExtractTriples, reply)["triples"]
+    assert (read.object, read.object_type) == ("1948", "")
 
 
 def test_the_estimate_counts_passages_and_learns_from_earlier_passes(store: GraphStore) -> None:

@@ -113,6 +113,11 @@ def test_a_password_is_in_no_message(tmp_path: Path) -> None:
 
 def test_a_pickle_reopens_the_same_graph(store: GraphStore) -> None:
     assert list(pickle.loads(pickle.dumps(store)).triples()) == list(store.triples())
+    knowledge = Knowledge(store, stale=["p1"])
+    _ = knowledge.paths
+    again = pickle.loads(pickle.dumps(knowledge))
+    assert again.content_hash == knowledge.content_hash
+    assert "paths" not in vars(again)
 
 
 def test_a_graph_lies_beside_its_index_not_in_it(tmp_path: Path) -> None:
