@@ -17,7 +17,7 @@ from hopsmith.errors import HopsmithError
 from retrieval import Passage
 from retrieval.documents import Cut
 
-WORDS = Cut().words
+CUT = Cut()
 
 
 def register(app: typer.Typer) -> None:
@@ -65,11 +65,16 @@ def index(
     ] = None,
     passage_words: Annotated[
         int | None,
-        typer.Option("--passage-words", help=f"Length of documents' passages; by default {WORDS}."),
+        typer.Option(
+            "--passage-words", help=f"Length of documents' passages; by default {CUT.words}."
+        ),
     ] = None,
     overlap: Annotated[
         int | None,
-        typer.Option("--overlap", help="Words that a passage repeats of the one before it."),
+        typer.Option(
+            "--overlap",
+            help=f"Words that a passage repeats of the one before it; by default {CUT.overlap}.",
+        ),
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the index that is there.")
@@ -100,7 +105,8 @@ def index(
     opt.settings_flags(embedder_base=embedder_base)
     cut = None
     if passage_words is not None or overlap is not None:
-        cut = Cut(WORDS if passage_words is None else passage_words, overlap or 0)
+        words = CUT.words if passage_words is None else passage_words
+        cut = Cut(words, min(CUT.overlap, words // 2) if overlap is None else overlap)
     passages, total = _corpus(corpus, seed or 0, cut)
     build: Callable[..., Any]
     if engine == "qdrant":
@@ -175,13 +181,19 @@ def add(
 
 def delete(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="An index folder.")],
-    ids: Annotated[list[str], typer.Argument(help="Passage ids.")],
+    ids: Annotated[list[str] | None, typer.Argument(help="Passage ids.")] = None,
+    where: opt.Where = None,
     json: opt.Json = False,
 ) -> None:
-    """Take passages out of an index."""
-    from retrieval import delete_passages
+    """Take passages out of an index: by id, or all that meet --where (source=report.pdf)."""
+    from retrieval import delete_passages, open_index
 
-    report = delete_passages(folder, ids)
+    gone = list(ids or [])
+    if where:
+        gone += [p.id for p in open_index(folder, engine="bm25").where(*where).corpus()]
+    if not gone:
+        raise HopsmithError("nothing to delete: give ids, or a --where that some passage meets")
+    report = delete_passages(folder, gone)
     _say_report(report, f"deleted {report.changed:,} passages", json)
 
 

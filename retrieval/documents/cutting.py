@@ -21,10 +21,21 @@ TAIL = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How long passages are, in words."""
+    """How long passages are, in words.
 
-    words: int = 120
-    overlap: int = 0
+    The defaults come from documents of 20 paragraphs each without a heading, searched by BM25: the
+    share of the gold paragraphs' text among the first passages, up to 600 words of them, so that
+    long passages have no advantage; 200 dev questions of HotpotQA (1,971 paragraphs) and 200 of
+    MuSiQue (3,141), ± 0.04. Of 40, 60, 80, 100, 120, 160, 200 and 300 words without overlap:
+    HotpotQA 0.525, 0.628, 0.625, 0.611, 0.583, 0.532, 0.509, 0.454; MuSiQue 0.282, 0.335, 0.349,
+    0.368, 0.360, 0.367, 0.335, 0.308. Of 100 words with 20 of overlap: 0.619 and 0.371, for a tenth
+    more passages; with 40: 0.638 and 0.376, for two fifths more. (Recall@5 alone rises with length:
+    at 100 words 0.556 and 0.344, with 20 of overlap 0.579 and 0.349, at 300 words 0.660 and 0.447,
+    by reading three times as much.)
+    """
+
+    words: int = 100
+    overlap: int = 20
     """Words of the piece before that a piece repeats, at most: whole sentences."""
 
     def __post_init__(self) -> None:

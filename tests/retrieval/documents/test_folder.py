@@ -44,7 +44,7 @@ def folder(tmp_path: Path, pdf: Callable[..., Path], locked: Callable[..., Path]
 
 
 def corpus(folder: Path, words: int = 100) -> DocumentCorpus:
-    found = read_corpus(folder, cut=Cut(words))
+    found = read_corpus(folder, cut=Cut(words, 0))
     assert isinstance(found, DocumentCorpus)
     return found
 
@@ -182,11 +182,25 @@ def test_index_says_what_it_skipped_and_add_cuts_as_before(
     assert told["skipped_files"][2]["source"] == "locked.pdf"
     assert "encrypted" in told["skipped_files"][2]["why"]
     assert "locked.pdf is encrypted" in err
-    assert Manifest.read(index).cut == {"words": 50, "overlap": 0}
+    assert Manifest.read(index).cut == {"words": 50, "overlap": 20}
     code, out, _ = hopsmith(capsys, "add", index, folder, "--json")
     again = json.loads(out)
     assert (code, again["changed"], again["removed"]) == (0, 0, 0)
     assert again["passages"] == told["passages"]
+
+
+def test_a_document_is_deleted_by_its_source(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index = tmp_path / "index"
+    build_index(corpus(folder), index, engine="bm25")
+    words = ["delete", index, "page.html", "--where", "source=sub/my_note.md", "--json"]
+    code, out, _ = hopsmith(capsys, *words)
+    assert (code, json.loads(out)["changed"]) == (0, 5)
+    assert set(state(index)) == {"report.pdf"}
+    for more, mend in (([], "--where"), (["--where", "a=1"], "column")):
+        code, _, err = hopsmith(capsys, "delete", index, *more)
+        assert (code, mend in err) == (2, True)
 
 
 @pytest.mark.parametrize(
