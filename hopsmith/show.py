@@ -45,7 +45,8 @@ def hop_tree(
     for hop in hops:
         parent = nodes.get(hop.parent, tree) if hop.parent is not None else tree
         found = f"[green]{escape(hop.answer)}[/green]" if hop.answer else f"[dim]{hop.status}[/dim]"
-        node = parent.add(f"{escape(hop.refined)} → {found}")
+        origin = " [dim]· graph[/dim]" if hop.source == "graph" else ""
+        node = parent.add(f"{escape(hop.refined)} → {found}{origin}")
         if hop.refined != hop.query:
             node.add(f"[dim]asked as: {escape(hop.query)}[/dim]")
         shown = ", ".join(escape(titles.get(p) or p) for p in hop.passages)

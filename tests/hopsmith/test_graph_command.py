@@ -98,6 +98,9 @@ def test_ask_walks_the_graph_beside_the_index(
     told = json.loads(out)
     assert told["metrics"]["em"] == 1.0
     assert told["metrics"]["retrievals"] == 0.0
+    code, out, err = hopsmith(capsys, "show", "run", "--question", asked[0].id)
+    assert code == 0, err
+    assert "· graph" in out
 
 
 def test_passages_that_change_or_go_take_their_triples_along(
