@@ -12,6 +12,7 @@ import contextlib
 import json
 import math
 import random
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -333,7 +334,8 @@ def importances(study: Any, formula: Formula | None) -> dict[str, dict[str, floa
         def value(trial: Any, place: int = place, sign: float = sign) -> float:
             return sign * float(trial.values[place])
 
-        with contextlib.suppress(RuntimeError, ValueError):
+        with contextlib.suppress(RuntimeError, ValueError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it looks at low values
             found[name] = dict(optuna.importance.get_param_importances(study, target=value))
     return found
 
