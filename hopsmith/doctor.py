@@ -236,6 +236,7 @@ def hub(_: Settings) -> Iterator[Finding]:
 def index(settings: Settings) -> Iterator[Finding]:
     """The index that is set (``--index``, ``HOPSMITH_INDEX``): here or at its server."""
     from retrieval import open_retriever
+    from retrieval.contract import size_of
 
     if settings.index is None or settings.retriever is not None:
         return
@@ -245,9 +246,8 @@ def index(settings: Settings) -> Iterator[Finding]:
     except RetrievalError as fault:
         yield Finding("index", "broken", str(fault))
         return
-    size = f"{len(retriever):,} passages" if hasattr(retriever, "__len__") else "passages"
-    engine = retriever.identity["engine"]
-    yield Finding("index", "ok" if found else "broken", f"{settings.index}: {engine}, {size}")
+    says = f"{settings.index}: {retriever.identity['engine']}, {size_of(retriever)} passages"
+    yield Finding("index", "ok" if found else "broken", says)
 
 
 CHECKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ from programs.program import DEADLINE
 from programs.scope import WINDOW
 from programs.step import ROLE_LMS
 from retrieval import BaseRetriever, build_index, open_retriever, plugged
-from retrieval.contract import ReadsCorpus
+from retrieval.contract import ReadsCorpus, size_of
 from retrieval.corpus import CorpusHash
 from retrieval.folders import cache_folder
 from retrieval.manifest import NAME as MANIFEST
@@ -145,7 +145,7 @@ def filtered(retriever: BaseRetriever, where: Sequence[str] | None) -> BaseRetri
     if not where:
         return retriever
     narrow = retriever.where(*where)
-    if isinstance(narrow, Sized) and not len(narrow):
+    if size_of(narrow) == 0:
         raise HopsmithError(f"no passage meets {' and '.join(where)}: loosen --where")
     return narrow
 

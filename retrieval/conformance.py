@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from retrieval.contract import MAX_K, Retriever, identity_of
+from retrieval.contract import MAX_K, Retriever, identity_of, size_of
 from retrieval.errors import QueryError, RetrievalError
 from retrieval.passage import Passage
 
@@ -277,11 +277,7 @@ CHECKS: Mapping[str, Callable[[Subject], str | None]] = {
 
 def conform(retriever: Retriever, queries: Sequence[str] = QUERIES) -> list[Finding]:
     """Hold a retriever to every check. What it raises is a finding too."""
-    try:
-        size = len(retriever)  # type: ignore[arg-type]
-    except TypeError:
-        size = None
-    subject = Subject(retriever, queries, size)
+    subject = Subject(retriever, queries, size_of(retriever))
     return [_finding(name, check, subject) for name, check in CHECKS.items()]
 
 

@@ -117,6 +117,14 @@ def check_queries(queries: Sequence[str], k: int, pool: int | None) -> list[str]
     return list(queries)
 
 
+def size_of(retriever: object) -> int | None:
+    """How many passages a retriever searches; None when it doesn't say."""
+    try:
+        return len(retriever)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+
+
 def identity_of(retriever: object) -> dict[str, Any]:
     """A retriever's identity; of one that declares none, its class name."""
     identity = getattr(retriever, "identity", None)

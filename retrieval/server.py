@@ -26,7 +26,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 
-from retrieval.contract import MAX_K, BaseRetriever
+from retrieval.contract import MAX_K, BaseRetriever, size_of
 from retrieval.errors import QueryError
 from retrieval.segment import content
 from retrieval.wire import FORMAT, SearchRequest, reply
@@ -84,7 +84,7 @@ def create_app(
 ) -> FastAPI:
     """The server of one retriever, as an ASGI application."""
     bounds = bounds or Bounds()
-    passages = _size(retriever)
+    passages = size_of(retriever)
     metrics = Metrics(passages)
     turns = anyio.CapacityLimiter(bounds.at_once)
     app = FastAPI(title="Hopsmith index", docs_url=None, redoc_url=None, openapi_url=None)
@@ -134,7 +134,7 @@ def create_app(
                 "format": FORMAT,
                 "identity": dict(at.identity),
                 "corpus_hash": at.corpus_hash,
-                "passages": _size(at),
+                "passages": size_of(at),
                 "max_k": bounds.k,
                 "max_queries": bounds.queries,
                 "max_bytes": bounds.body,
@@ -199,13 +199,6 @@ def _topk(query: str, found: Sequence[Any]) -> dict[str, Any]:
             }
         )
     return {"query": query, "topk": rows}
-
-
-def _size(retriever: BaseRetriever) -> int | None:
-    try:
-        return len(retriever)  # type: ignore[arg-type]
-    except TypeError:
-        return None
 
 
 def _json(value: Any, status: int = 200) -> Response:

@@ -51,6 +51,7 @@ def index_serve(
     from hopsmith.settings import load_settings
     from hopsmith.show import print_json
     from retrieval import open_retriever
+    from retrieval.contract import size_of
 
     secret = load_settings().index_token
     token = secret.get_secret_value() if secret is not None else None
@@ -66,7 +67,7 @@ def index_serve(
         retriever, token=token, bounds=Bounds(k=max_k, queries=max_queries, body=max_bytes)
     )
     retriever.search(["warm up"], 1)
-    about = {"url": url, "passages": _passages(retriever), "engine": retriever.identity["engine"]}
+    about = {"url": url, "passages": size_of(retriever), "engine": retriever.identity["engine"]}
     if json:
         print_json(about)
         sys.stdout.flush()
@@ -126,10 +127,3 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def _passages(retriever: Any) -> int | None:
-    try:
-        return len(retriever)
-    except TypeError:
-        return None

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,17 @@ import numpy as np
 
 from retrieval.checkpoint import checkpoint_of
 from retrieval.contract import BaseRetriever
+from retrieval.corpus import CorpusHash
 from retrieval.encoder import Encoder, encoder_of, pooled
 from retrieval.engines import DEFAULTS, SAME, WEIGHTS, checked
 from retrieval.errors import IndexFault
 from retrieval.lexical import tokenise
 from retrieval.passage import Passage
 from retrieval.qdrant.connection import asking
+from retrieval.qdrant.filters import check_columns, count, filter_of
 from retrieval.qdrant.manifest import ENGINE, QdrantManifest
 from retrieval.qdrant.points import POOLED, TOKENS, WORDS, passage_of, scroll, term_weights
+from retrieval.where import Condition, conditions_of
 
 SPARE = 16
 """Candidates asked for beyond the cut, so that equal scores at it are cut as locally."""
@@ -42,16 +46,30 @@ class QdrantRetriever(BaseRetriever):
     (a folder instead of a server) calls go one after another."""
 
     def __init__(
-        self, folder: Path, manifest: QdrantManifest, encoder: Encoder, settings: Mapping[str, Any]
+        self,
+        folder: Path,
+        manifest: QdrantManifest,
+        encoder: Encoder,
+        settings: Mapping[str, Any],
+        conditions: tuple[Condition, ...] = (),
     ) -> None:
         self.folder = folder
         self.manifest = manifest
         self.encoder = encoder
         self.given = dict(settings)
         self.settings = {**DEFAULTS, **manifest.settings, **settings}
+        self.conditions = conditions
+        self._only = filter_of(conditions)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_reopen, (self.folder, str(self.encoder.spec.folder), self.given))
+        conditions = tuple(map(str, self.conditions))
+        return (_reopen, (self.folder, str(self.encoder.spec.folder), self.given, conditions))
+
+    def where(self, *conditions: str | Condition) -> QdrantRetriever:
+        """Filtered in the engine (``retrieval.qdrant.filters`` says what differs)."""
+        wanted = (*self.conditions, *conditions_of(conditions))
+        check_columns(self.manifest, wanted)
+        return QdrantRetriever(self.folder, self.manifest, self.encoder, self.given, wanted)
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -62,16 +80,26 @@ class QdrantRetriever(BaseRetriever):
             "settings": dict(self.settings),
         }
 
-    @property
+    @cached_property
     def corpus_hash(self) -> str:
-        return self.manifest.corpus_hash
+        """Of a filtered one it is counted once, over all that is left."""
+        if self._only is None:
+            return self.manifest.corpus_hash
+        total = CorpusHash()
+        for passage in self.corpus():
+            total.add(passage)
+        return total.hex
 
     def __len__(self) -> int:
-        return self.manifest.passages
+        return self._size
+
+    @cached_property
+    def _size(self) -> int:
+        return self.manifest.passages if self._only is None else count(self.manifest, self._only)
 
     def corpus(self) -> Iterator[Passage]:
         """Every passage, in the order of the points' ids."""
-        return (passage_of(payload) for _, payload in scroll(self.manifest))
+        return (passage_of(payload) for _, payload in scroll(self.manifest, self._only))
 
     def _search(self, queries: list[str], k: int, pool: int | None) -> list[list[Passage]]:
         size = max(k, pool or self.settings["pool"])
@@ -80,7 +108,7 @@ class QdrantRetriever(BaseRetriever):
         requests: list[Any] = []
         spans = []
         for vector, tokens in zip(vectors, tokenise(queries), strict=True):
-            asked = _requests(vector, tokens if wordy else [], size, wordy)
+            asked = _requests(vector, tokens if wordy else [], size, wordy, self._only)
             spans.append((len(requests), len(requests) + len(asked)))
             requests.extend(asked)
         name = self.manifest.collection
@@ -192,20 +220,23 @@ def open_qdrant(
     return QdrantRetriever(folder, manifest, encoder, given)
 
 
-def _reopen(folder: Path, checkpoint: str, settings: Mapping[str, Any]) -> QdrantRetriever:
-    return open_qdrant(folder, checkpoint=checkpoint, **settings)
+def _reopen(
+    folder: Path, checkpoint: str, settings: Mapping[str, Any], conditions: Sequence[str]
+) -> QdrantRetriever:
+    opened = open_qdrant(folder, checkpoint=checkpoint, **settings)
+    return opened.where(*conditions) if conditions else opened
 
 
-def _requests(vector: Any, tokens: Sequence[str], size: int, wordy: int) -> list[Any]:
+def _requests(vector: Any, tokens: Sequence[str], size: int, wordy: int, only: Any) -> list[Any]:
     """MaxSim over the candidates, and both candidate lists by themselves, for their ranks."""
     from qdrant_client import models
 
     near, few = size + SPARE, wordy + SPARE
     mean = [pooled(vector).tolist()]
-    prefetch = [models.Prefetch(query=mean, using=POOLED, limit=near)]
+    prefetch = [models.Prefetch(query=mean, using=POOLED, limit=near, filter=only)]
     if tokens:
         words = models.SparseVector(**term_weights(tokens, None))
-        prefetch.append(models.Prefetch(query=words, using=WORDS, limit=few))
+        prefetch.append(models.Prefetch(query=words, using=WORDS, limit=few, filter=only))
     out = [
         models.QueryRequest(
             prefetch=prefetch,
@@ -214,10 +245,14 @@ def _requests(vector: Any, tokens: Sequence[str], size: int, wordy: int) -> list
             limit=near + few,
             with_payload=["id", "windows"],
         ),
-        models.QueryRequest(query=mean, using=POOLED, limit=near, with_payload=False),
+        models.QueryRequest(query=mean, using=POOLED, limit=near, filter=only, with_payload=False),
     ]
     if tokens:
-        out.append(models.QueryRequest(query=words, using=WORDS, limit=few, with_payload=["n"]))
+        out.append(
+            models.QueryRequest(
+                query=words, using=WORDS, limit=few, filter=only, with_payload=["n"]
+            )
+        )
     return out
 
 
