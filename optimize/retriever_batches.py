@@ -108,8 +108,9 @@ class Sampler:
             for ids in (source.mined[query.text], question.distractors)
         ]
         negatives: dict[str, None] = {}
+        turn = self._random.randrange(2)
         while len(negatives) < self._negatives and any(wrong):
-            pool = wrong[len(negatives) % 2] or wrong[0] or wrong[1]
+            pool = wrong[(turn + len(negatives)) % 2] or wrong[0] or wrong[1]
             negatives[pool.pop(self._random.randrange(len(pool)))] = None
         if len(negatives) < self._negatives:
             rest = [i for i, text in source.texts.items() if text not in gold]

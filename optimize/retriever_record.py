@@ -90,18 +90,9 @@ def digest(*parts: object) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def check_folder(out: Path) -> None:
-    """Raises ``TrainingError`` when ``out`` holds something that is no training."""
-    if (out / WORK / IDENTITY).is_file() or not out.exists():
-        return
-    if not out.is_dir() or any(p.name != WORK for p in out.iterdir()):
-        raise TrainingError(f"{out} is there and holds no training: give another --out")
-
-
 def work_folder(out: Path, identity: Mapping[str, Any]) -> Path:
     """``out/training``: new, or that of the same training. Raises ``TrainingError`` when ``out``
     holds something else."""
-    check_folder(out)
     path = out / WORK / IDENTITY
     if path.is_file():
         there = json.loads(path.read_text())
@@ -110,6 +101,8 @@ def work_folder(out: Path, identity: Mapping[str, Any]) -> Path:
             raise TrainingError(
                 f"{out} holds another training ({', '.join(differs)} differ): give another --out"
             )
+    elif out.exists() and (not out.is_dir() or any(p.name != WORK for p in out.iterdir())):
+        raise TrainingError(f"{out} is there and holds no training: give another --out")
     else:
         write_json(path, {**identity, "versions": versions()})
     return path.parent

@@ -47,12 +47,12 @@ CLIP = 1.0
 class TrainSettings:
     """How to train: all that changes the result but the questions and the checkpoint."""
 
-    steps: int = 600
+    steps: int = 400
     batch: int = 16
     """Queries a step."""
     negatives: int = 1
     """Hard negatives a query."""
-    rate: float = 5e-5
+    rate: float = 3e-5
     """Highest learning rate: reached after ``warmup`` of the steps, then down to 0 in a line."""
     warmup: float = 0.1
     decay: float = 0.01
@@ -113,6 +113,24 @@ def train_retriever(
     goes on from there, to the same result. Raises ``TrainingError`` when ``out`` holds something
     else, ``IndexFault`` when the checkpoint can't be trained so.
     """
+    work = claim(spec, train, dev, out, settings)
+    with full_disk(out):
+        done = finished(out)
+        if done is not None:
+            return done
+        training = _Training(spec, train, dev, work, settings, run, watcher or Watcher())
+        return training.run(out, after_step)
+
+
+def claim(
+    spec: CheckpointSpec,
+    train: Sequence[TrainingSet],
+    dev: Sequence[DevSet],
+    out: Path,
+    settings: TrainSettings,
+) -> Path:
+    """Make ``out/training`` this training's, and return it. Raises ``TrainingError`` when ``out``
+    holds something else, another training too."""
     identity = {
         "settings": dataclasses.asdict(settings),
         "checkpoint": spec.identity,
@@ -120,12 +138,7 @@ def train_retriever(
         "dev": {s.name: digest(dataclasses.asdict(s)) for s in dev},
     }
     with full_disk(out):
-        work = work_folder(out, identity)
-        done = finished(out)
-        if done is not None:
-            return done
-        training = _Training(spec, train, dev, work, settings, run, watcher or Watcher())
-        return training.run(out, after_step)
+        return work_folder(out, identity)
 
 
 class _Training:

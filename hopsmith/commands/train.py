@@ -90,9 +90,10 @@ def train_retriever(
     """Train the retriever on your questions; hopsmith index --checkpoint takes the result.
 
     Killed, it goes on from the last look at dev when started again with the same arguments.
+    Recall is by exact MaxSim over each dev set's pool (--dev-passages).
     """
     from hopsmith.show import print_json
-    from optimize.retriever_record import WORK, check_folder
+    from optimize.retriever_training import claim
     from optimize.retriever_training import train_retriever as run_training
     from optimize.tracking import Tracker, local_uri
 
@@ -115,9 +116,9 @@ def train_retriever(
     left_out += [f"{s.name}: {fault}" for s in watched for fault in s.faults]
     if left_out:
         print(f"{len(left_out)} questions are left out, the first: {left_out[0]}", file=sys.stderr)
-    check_folder(out)
-    uri = tracking_uri or local_uri(out / WORK)
-    tracker = Tracker(uri, experiment, out / WORK / "spool")
+    work = claim(spec, training, watched, out, settings)
+    uri = tracking_uri or local_uri(work)
+    tracker = Tracker(uri, experiment, work / "spool")
     printer = Printer()
     try:
         with tracker.run("train-retriever", "train-retriever") as run:

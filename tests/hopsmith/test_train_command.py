@@ -73,8 +73,12 @@ def test_it_trains_tracks_and_writes_a_checkpoint_that_index_takes(
         capsys, "index", corpus, "--checkpoint", files / "out", "--out", files / "new", "--json"
     )
     assert code == 0, err
+    code, told, err = run(capsys, *words, *FEW, "--seed", 1)
+    assert (code, told) == (2, "")
+    assert "holds another training (settings differ)" in err
     code, told, _ = run(capsys, *words, *FEW)
     assert code == 0
+    assert client.get_run(row["mlflow"]).info.status == "FINISHED"
     assert "recall@5 of the dev pools" in told
     assert "hopsmith index CORPUS --checkpoint" in told
 
@@ -88,6 +92,39 @@ def test_without_dev_a_part_of_the_training_questions_is_watched(
     assert code == 0, err
     watched = json.loads(told)["recall@5"]["sets"]["own"]["n"]
     assert watched == round(0.1 * len(world.questions["train"]))
+
+
+def test_files_of_data_sets_are_balanced_over_their_own_paragraphs(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOPSMITH_CACHE", str(files / "cache"))
+    for name in "ab":
+        rows = [
+            {
+                "_id": f"{name}{n}",
+                "question": f"Which prize did founder {n} of {name} win?",
+                "answer": f"Prize {n}",
+                "supporting_facts": [[f"Founder {name} {n}", 0]],
+                "context": [
+                    [f"Founder {name} {n}", [f"Founder {n} of {name} won Prize {n}."]],
+                    [f"Mayor {name} {n}", [f"Mayor {n} of {name} won nothing."]],
+                ],
+            }
+            for n in range(10)
+        ]
+        (files / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ["train-retriever", "--checkpoint", files / "tiny", "--out", files / "out"]
+    words += [
+        "--train",
+        f"hotpotqa={files / 'a.jsonl'}",
+        "--train",
+        f"hotpotqa={files / 'b.jsonl'}",
+    ]
+    code, told, err = run(capsys, *words, *FEW, "--json")
+    assert code == 0, err
+    sets = json.loads(told)["recall@5"]["sets"]
+    assert {name: row["n"] for name, row in sets.items()} == {"hotpotqa": 1, "hotpotqa-2": 1}
+    assert len(list((files / "cache" / "indexes").glob("hotpotqa-*-bm25"))) == 2
 
 
 @pytest.mark.parametrize(
