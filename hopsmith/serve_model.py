@@ -2,7 +2,8 @@
 
 ``mlflow models serve --env-manager local -m EXPORT/mlflow_model`` serves it.
 
-Index and endpoint come from ``HOPSMITH_INDEX``, ``HOPSMITH_LM`` and ``HOPSMITH_API_BASE``.
+Index, graph and endpoint come from ``HOPSMITH_INDEX``, ``HOPSMITH_GRAPH``, ``HOPSMITH_LM`` and
+``HOPSMITH_API_BASE``.
 """
 
 from pathlib import Path

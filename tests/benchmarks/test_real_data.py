@@ -51,6 +51,14 @@ def test_2wiki_passages_state_their_hops() -> None:
     assert stated / len(hops) > 0.99
 
 
+def test_2wiki_evidences_are_triples_of_the_passages_that_state_them() -> None:
+    benchmark = load("2wikimultihopqa", data=DATA / "2wikimultihopqa" / "dev.jsonl")
+    passages = {p.id: p for p in benchmark.corpus}
+    assert len(benchmark.triples) == len(set(benchmark.triples)) > 400
+    stated = [plain(t.object) in plain(passages[t.passage].text) for t in benchmark.triples]
+    assert sum(stated) / len(stated) > 0.8
+
+
 def test_musique() -> None:
     benchmark = load("musique", data=DATA / "musique")
     found = statistics(benchmark)
