@@ -12,6 +12,8 @@ from typing import Any, overload
 from benchmarks.errors import BenchmarkError
 from benchmarks.rows import file_rows
 from retrieval import CorpusError, Passage, passage_id, read_corpus
+from retrieval.corpus import CSV_SUFFIXES
+from retrieval.documents import SUFFIXES
 
 _WORDLESS = re.compile(rb'"text"\s*:\s*"(?:\s|\\u[0-9a-fA-F]{4}|\\[bfnrt]|[\x80-\xff])*"')
 """Lines that may have no word: few, which are then parsed."""
@@ -100,13 +102,13 @@ def passage_of(row: Any, where: str) -> Passage:
 
 
 def open_corpus(path: Path) -> Sequence[Passage]:
-    """A corpus by its path: JSONL stays on disk; a folder of texts or a JSON array is read.
+    """A corpus by its path: JSONL stays on disk; documents, a table or a JSON array are read.
 
     Raises ``CorpusError`` or ``BenchmarkError``.
     """
     if not path.exists():
         raise BenchmarkError(f"no corpus at {path}")
-    if path.is_dir():
+    if path.is_dir() or path.suffix.lower() in {*SUFFIXES, *CSV_SUFFIXES}:
         return list(read_corpus(path))
     with path.open("rb") as file:
         first = file.read(4096).lstrip()

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -16,21 +17,30 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from retrieval.documents import DocumentCorpus
+
 console = Console(stderr=True)
 
 
 @contextmanager
 def passages_bar(
-    total: int | None, label: str = "encoding"
+    total: int | None, label: str = "encoding", corpus: object = None
 ) -> Iterator[Callable[[int, int], None]]:
-    """For ``build_index`` and extraction: told (done, total)."""
+    """For ``build_index`` and extraction: told (done, total). Names the document of ``corpus`` that
+    is read."""
     with _bar("passages/s") as bar:
         task = bar.add_task(label, total=total, rate="")
 
         def tell(done: int, of: int) -> None:
-            bar.update(task, completed=done, total=of, rate=_rate(bar, task))
+            bar.update(task, description=label, completed=done, total=of, rate=_rate(bar, task))
 
+        def reading(source: str) -> None:
+            bar.update(task, description=f"reading {escape(source[-40:])}")
+
+        if isinstance(corpus, DocumentCorpus):
+            corpus.reading = reading
         yield tell
+        bar.update(task, description=label)
 
 
 @contextmanager

@@ -115,7 +115,7 @@ def index(
         raise HopsmithError("--url, --collection, --shards and --replicas go with --engine qdrant")
     else:
         build = partial(build_index, engine=engine, vectors=vectors, embedder=embedder)
-    with passages_bar(total) as progress:
+    with passages_bar(total, corpus=passages) as progress:
         report = build(
             passages,
             out,
@@ -173,7 +173,7 @@ def add(
     opt.settings_flags(embedder_base=embedder_base)
     known = cut_of(folder)
     passages, total = _corpus(corpus, 0, Cut(**known) if known else None, as_before=True)
-    with passages_bar(total) as progress:
+    with passages_bar(total, corpus=passages) as progress:
         report = add_passages(folder, passages, checkpoint=checkpoint, progress=progress)
     gone = f", removed {report.removed:,}" if report.removed else ""
     _say_report(report, f"added {report.changed:,} passages{gone}", json, passages)

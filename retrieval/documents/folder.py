@@ -48,6 +48,8 @@ class DocumentCorpus:
         self.path = path
         self.cut = cut or Cut()
         self.warn = warn
+        self.reading: Callable[[str], None] | None = None
+        """Told of each document before it is read."""
         self.skipped: list[Skipped] = []
         """Of the latest pass: documents that could not be read."""
         self.others: Counter[str] = Counter()
@@ -58,6 +60,8 @@ class DocumentCorpus:
         self.skipped, self.others = [], Counter()
         read = False
         for file, source in self._files():
+            if self.reading is not None:
+                self.reading(source)
             try:
                 document = read_document(file)
             except Unreadable as fault:

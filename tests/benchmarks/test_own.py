@@ -193,6 +193,15 @@ def test_a_mapped_corpus_is_the_file_read_at_once(tmp_path: Path) -> None:
         mapped[2]
 
 
+def test_documents_and_tables_are_corpora(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("# A\n\nOne river.\n")
+    (tmp_path / "c.csv").write_text("id,text,year\n1,Two rivers.,2020\n")
+    assert [p.id for p in open_corpus(tmp_path / "docs")] == ["a.md"]
+    assert [p.title for p in open_corpus(tmp_path / "docs" / "a.md")] == ["A"]
+    assert [p.metadata for p in open_corpus(tmp_path / "c.csv")] == [{"year": "2020"}]
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(WORDS, st.text(max_size=20)), max_size=20))
 def test_mapped_and_read_agree_on_wild_text(
