@@ -199,3 +199,38 @@ def test_a_port_that_is_taken_is_said(index: Path, capsys: pytest.CaptureFixture
     code, err = run(capsys, "--method", "direct", "--index", index, *lm, "--port", port)
     taken.close()
     assert (code, f"can't listen on 127.0.0.1:{port}" in err) == (2, True)
+
+
+@pytest.mark.slow
+def test_a_worker_behind_an_index_server_recovers_when_that_is_back(
+    start: Any, index: Path, faulty: Any
+) -> None:
+    def index_server(port: int) -> tuple[subprocess.Popen[str], str]:
+        command = [sys.executable, "-m", "hopsmith", "index-serve", str(index), "--json"]
+        process = subprocess.Popen(
+            [*command, "--port", str(port)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert process.stdout is not None
+        return process, json.loads(process.stdout.readline())["url"]
+
+    behind, url = index_server(0)
+    try:
+        process = start(
+            *("--method", "single_shot", "--index", url, "--lm", "m", "--api-base", faulty.url)
+        )
+        ask = {"question": "Where was its founder born?"}
+        assert process.client.post("/v1/answer", json=ask).json()["answer"] == "Tamsin"
+        behind.kill()
+        behind.wait()
+        gone = process.client.post("/v1/answer", json=ask)
+        assert (gone.status_code, gone.json()["type"]) == (503, "urn:hopsmith:index-unavailable")
+        assert process.client.get("/readyz").status_code == 503
+        behind, _ = index_server(int(url.rpartition(":")[2]))
+        assert process.client.post("/v1/answer", json=ask).json()["answer"] == "Tamsin"
+        assert process.client.get("/readyz").status_code == 200
+    finally:
+        behind.kill()
+        behind.communicate()
