@@ -65,6 +65,8 @@ def run(app: FastAPI, bound: socket.socket, ready: Callable[[], None] = lambda: 
         timeout_graceful_shutdown=int(service.limits.seconds + LAST),
     )
     server = Server(config, service, ready)
+    # uvicorn raises the signal again when it has stopped: this makes it an orderly exit.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(server.serve_until_told([bound]))
 
