@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrieval.encoder import Encoder, Progress, pooled
+from retrieval.errors import CorpusError
 from retrieval.lexical import K1, B, tokenise
 from retrieval.passage import Passage
 from retrieval.qdrant.connection import asking
@@ -26,6 +27,8 @@ TOKENS, POOLED, WORDS = "tokens", "pooled", "words"
 REQUEST_TOKENS = 2048
 """Token vectors of one request, at most (a longer passage goes alone): 16 MB of JSON at 384
 dimensions, half of what a server takes."""
+MOST_NUMBERS = 1 << 20
+"""Of one multivector: a server refuses more."""
 REQUEST_IDS = 512
 """Ids of one request, at most."""
 
@@ -33,7 +36,8 @@ REQUEST_IDS = 512
 def points_of(
     coder: Encoder, fresh: Sequence[tuple[str, int, str, Passage]], average: float, tell: Progress
 ) -> Iterator[list[Any]]:
-    """Points in batches of at most ``REQUEST_TOKENS``."""
+    """Points in batches of at most ``REQUEST_TOKENS``. Raises ``CorpusError`` for a passage that is
+    longer than a multivector may be."""
     from qdrant_client import models
 
     if not fresh:
@@ -48,6 +52,12 @@ def points_of(
     ):
         parts = list(itertools.islice(vectors, len(own)))
         size = sum(map(len, parts))
+        most = (MOST_NUMBERS - 1) // coder.spec.dim
+        if size > most:
+            raise CorpusError(
+                f"passage {passage.id!r} has {size:,} tokens, and Qdrant takes {most:,} of "
+                f"{coder.spec.dim} dimensions: split it into shorter passages"
+            )
         if batch and held + size > REQUEST_TOKENS:
             yield batch
             batch, held = [], 0

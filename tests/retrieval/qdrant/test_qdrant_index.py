@@ -185,6 +185,16 @@ def test_a_long_passage_is_scored_by_its_best_window(tmp_path: Path) -> None:
         assert [p.score for p in a] == pytest.approx([p.score for p in b], abs=1e-5)
 
 
+def test_a_passage_longer_than_a_multivector_may_be_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("retrieval.qdrant.points.MOST_NUMBERS", 384 * 20)
+    corpus = [Passage("short", "", "A few words."), Passage("long", "", "many words " * 20)]
+    with pytest.raises(CorpusError, match=r"'long' has 4. tokens, and Qdrant takes 19.*split it"):
+        make(corpus, tmp_path)
+    assert make(corpus[:1], tmp_path).passages == 1
+
+
 def test_metadata_and_wordless_passages_survive(tmp_path: Path) -> None:
     corpus = [
         Passage("1", "", "…", metadata={"page": 3, "tags": ["a"]}),
