@@ -61,8 +61,8 @@ def check_compiler() -> None:
     if lacking:
         raise IndexFault(
             f"--engine plaid compiles colbert-ai's scorers and lacks {' and '.join(lacking)}: "
-            "apt install g++ ninja-build python3-dev (ninja also: pip install ninja), or use "
-            "--engine two-stage, which needs no compiler"
+            "apt install g++ ninja-build python3-dev (ninja also: pip install "
+            "'hopsmith[plaid]'), or use --engine two-stage, which needs no compiler"
         )
 
 

@@ -8,7 +8,8 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
 from functools import partial
@@ -34,7 +35,7 @@ from retrieval.bench.records import (
 from retrieval.bench.workers import Round
 from retrieval.checkpoint import checkpoint as find_checkpoint
 from retrieval.corpus import CorpusHash
-from retrieval.errors import IndexFault, QueryError
+from retrieval.errors import IndexFault, QueryError, RetrievalError
 from retrieval.folders import cache_folder
 from retrieval.passage import Passage
 
@@ -42,6 +43,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Say = Callable[[str], None]
 JOURNAL = "journal.jsonl"
+
+
+class BenchFault(RetrievalError):
+    """The bench could not go on."""
 
 
 def work_folder(
@@ -195,9 +200,9 @@ def _rounds(
             tell(f"opening {contender.name}")
             process = stack.enter_context(_process())
             try:
-                process.submit(
-                    workers.hold, folder / contender.index, contender, checkpoint
-                ).result()
+                _given(
+                    process.submit(workers.hold, folder / contender.index, contender, checkpoint)
+                )
                 held[contender.name] = process
             except IndexFault as fault:
                 left_out[contender.name] = str(fault)
@@ -212,7 +217,7 @@ def _rounds(
 
 
 def _measured(process: ProcessPoolExecutor, group: Sequence[BenchQuestion]) -> Round:
-    return process.submit(workers.measure, [q.query for q in group]).result()
+    return _given(process.submit(workers.measure, [q.query for q in group]))
 
 
 def _step(contender: Contender, place: int) -> str:
@@ -316,4 +321,15 @@ def _process() -> ProcessPoolExecutor:
 def _apart(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Call in a fresh process."""
     with _process() as process:
-        return process.submit(function, *args, **kwargs).result()
+        return _given(process.submit(function, *args, **kwargs))
+
+
+def _given(future: Future[T]) -> T:
+    """Its result; raises ``BenchFault`` when its process died."""
+    try:
+        return future.result()
+    except BrokenProcessPool as fault:
+        raise BenchFault(
+            "a process of the bench was killed, perhaps for memory: free some, and the same "
+            "command goes on where it stopped (--engines leaves engines out)"
+        ) from fault

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from retrieval.bench import (
     workers,
 )
 from retrieval.bench.records import BuildRow, Cost
-from retrieval.bench.run import JOURNAL, Journal
+from retrieval.bench.run import JOURNAL, BenchFault, Journal
 from retrieval.bench.scaling import drawn, growth_table
 
 BM25 = (Contender("bm25"),)
@@ -153,6 +154,11 @@ def test_a_bench_that_was_stopped_goes_on_where_it_was(
     assert again.searches == report.searches
     assert rounds == [32, 32, 32, 6]
     assert not tmp_path.exists()
+
+
+def test_a_process_that_is_killed_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(BenchFault, match="same command goes on"):
+        run._apart(os._exit, 1)
 
 
 def row_of(engine: str, single: float, batch: float, rounds: int = 3) -> dict[str, Any]:
