@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from retrieval.build import IndexReport, report, write_lexical
+from retrieval.compiled import check_compiler
 from retrieval.corpus import CorpusHash, unique
 from retrieval.documents import DocumentCorpus
 from retrieval.documents.renewal import renewed
@@ -52,6 +53,8 @@ def add_passages(
     if is_qdrant(folder):
         return add_to_qdrant(folder, corpus, checkpoint=checkpoint, progress=progress)
     with changing(folder) as manifest:
+        if manifest.engine == "plaid":
+            check_compiler()
         index = OpenIndex(folder, manifest, checkpoint)
         coder = index.encoder if manifest.encoder else None
         if isinstance(coder, Embedder):

@@ -220,21 +220,23 @@ class OpenIndex:
         passages, or all. Segments without PLAID are scored exactly."""
         numbers: list[Any] = []
         scores: list[Any] = []
-        for base, segment, plaid in zip(self.bases, self.segments, self.plaid, strict=False):
+        for place, (segment, plaid) in enumerate(zip(self.segments, self.plaid, strict=True)):
+            base = int(self.bases[place])
             owners = segment.windows[:, 2] + base
             alive = self.alive[owners]
             if plaid is None:
-                rows = self.windows[self.windows[:, 0] == len(numbers)]
+                rows = self.windows[self.windows[:, 0] == place]
                 owned, found = rows[:, 2], self._window_scores([query], rows)[0]
             else:
                 wanted = min(n, int(self.alive[base : base + len(segment)].sum()))
-                places, found = plaid.search(query, n, partial(_passages_of, owners, wanted), alive)
-                owned = owners[places]
-            best_of, place = np.unique(owned, return_inverse=True)
-            top = np.full(len(best_of), -np.inf, np.float32)
-            np.maximum.at(top, place, found)
-            numbers.append(best_of)
-            scores.append(top)
+                enough = partial(_passages_of, owners, wanted)
+                windows, found = plaid.search(query, n, enough, alive)
+                owned = owners[windows]
+            passages, owner = np.unique(owned, return_inverse=True)
+            best_window = np.full(len(passages), -np.inf, np.float32)
+            np.maximum.at(best_window, owner, found)
+            numbers.append(passages)
+            scores.append(best_window)
         return np.concatenate(numbers), np.concatenate(scores)
 
     def maxsim_all(self, queries: Sequence[Any]) -> list[Any]:
