@@ -153,7 +153,8 @@ def print_chain(one: Chain) -> None:
         asked = f"{escape(filled(record, hop.question))} → " if hop.question else ""
         asked += f"{escape(hop.answer)}  " if hop.answer is not None else ""
         out.print(f"  {place}. {asked}[dim]in: {escape(where)}[/dim] {mark}{here}", highlight=False)
-    out.print(hop_tree(record.question, row.hops, one.titles, row.answer, row.stop_reason))
+    tree = hop_tree(record.question, row.hops, one.titles, row.answer, row.stop_reason)
+    out.print(tree, soft_wrap=False)
     if not row.hops and row.ranked:
         shown = ", ".join(escape(one.titles.get(p) or p) for p in row.ranked)
         out.print(f"[dim]read: {shown}[/dim]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.markup import escape
@@ -80,7 +80,9 @@ def print_table(cells: Cells) -> None:
     table = Table(title=escape(cells.title), title_justify="left")
     for place, column in enumerate(cells.columns):
         words = place == 0 or column in cells.words
-        table.add_column(escape(column), justify="left" if words else "right", overflow="fold")
+        whole = place == 0 and all(len(row[0]) <= 24 for row in cells.rows)
+        justify: Literal["left", "right"] = "left" if words else "right"
+        table.add_column(escape(column), justify=justify, overflow="fold", no_wrap=whole)
     for row in cells.rows:
         table.add_row(*map(escape, row))
     out.print(table)
