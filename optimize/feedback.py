@@ -198,6 +198,8 @@ def controller(call: Call) -> str:
 def asker(call: Call) -> str:
     """Of a step that asks follow-up questions or writes thoughts that are searched."""
     query = call.outputs.get("follow_up") or call.outputs.get("thought")
+    if "next_tool_args" in call.outputs:
+        query = (call.outputs["next_tool_args"] or {}).get("query")
     missed = call.lacking(call.retrieved)
     if not query:
         if missed:
@@ -285,7 +287,9 @@ WRITERS: Mapping[str, Writer] = {
     "resolver": resolver,
     "controller": controller,
     "sufficiency": controller,
+    "actor": asker,
     "asker": asker,
+    "coder": asker,
     "reasoner": asker,
     "expander": expander,
     "verifier": verifier,

@@ -305,7 +305,9 @@ class Tracker:
         if not any(m.name == name for m in client.search_registered_models(f"name = '{name}'")):
             client.create_registered_model(name)
         source = f"models:/{notes['id']}"
-        version = client.create_model_version(name, source, run_id, model_id=notes["id"]).version
+        with _asking(self.uri):
+            made = client.create_model_version(name, source, run_id, model_id=notes["id"])
+        version = made.version
         if event["champion"]:
             client.set_registered_model_alias(name, "champion", version)
         notes["registered"] = {
@@ -338,6 +340,19 @@ class Tracker:
             self._client = MlflowClient(self.uri, registry_uri=self.uri)
             self._progressed()
         return self._client
+
+
+@contextlib.contextmanager
+def _asking(uri: str) -> Iterator[None]:
+    """MLflow looks a version's model up in the store of the whole process, not in the client's."""
+    import mlflow
+
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri(uri)
+    try:
+        yield
+    finally:
+        mlflow.set_tracking_uri(before)
 
 
 def local_uri(folder: Path) -> str:

@@ -24,3 +24,7 @@ class OutOfBudget(BaseException):
 
 class Cancelled(BaseException):
     """Whoever asked has hung up: end at the next LM call, without an answer."""
+
+
+class WriterFailed(ProgramError):
+    """The final answer could not be written and no hop has one: the question failed."""

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Literal
 import dspy
 
 from programs.budget import HopBudget, Knob
-from programs.errors import BudgetError, OutOfBudget, QuestionError
+from programs.errors import BudgetError, OutOfBudget, QuestionError, WriterFailed
 from programs.evidence import Conclusion, Evidence, StopReason
 from programs.fan_out import fan_out
 from programs.faults import StopRun
@@ -114,6 +114,8 @@ class MultiHopProgram(dspy.Module):  # type: ignore[misc]
             end = self.solve(question, evidence)
         except OutOfBudget:
             end = self.at_cap(question, evidence)
+        except WriterFailed as fault:
+            end = Conclusion(None, "error", str(fault))
         except RetrievalError as fault:
             if getattr(fault, "stops_run", False):
                 raise StopRun(str(fault)) from fault
@@ -140,6 +142,8 @@ class MultiHopProgram(dspy.Module):  # type: ignore[misc]
             return Conclusion(self.write(question, evidence), "budget")
         except OutOfBudget:
             return Conclusion(evidence.best_answer(), "budget")
+        except WriterFailed as fault:
+            return Conclusion(None, "error", str(fault))
 
     def ask(self, step: Step, **inputs: Any) -> dspy.Prediction:
         """Ask one step, thinking first where the budget says so for its role."""
@@ -171,11 +175,17 @@ class MultiHopProgram(dspy.Module):  # type: ignore[misc]
         )
 
     def write(self, question: str, evidence: Evidence) -> str | None:
-        """The final answer from the pooled passages, by the writer."""
+        """The final answer from the pooled passages, by the writer; the latest answer of any hop
+        where the writer fails. Raises ``WriterFailed`` where there is none either."""
         reply = self.ask_final(
             self.final, context=self.context(evidence.ranked()), question=question
         )
-        return reply.answer or (evidence.best_answer() if reply.get("error") else None)
+        if not reply.get("error"):
+            return str(reply.answer) if reply.answer else None
+        best = evidence.best_answer()
+        if best is None:
+            raise WriterFailed(str(reply.error))
+        return best
 
     def with_budget(self, budget: HopBudget) -> MultiHopProgram:
         """A copy with another budget. Raises ``BudgetError`` if a part can't follow."""

@@ -217,6 +217,14 @@ def data() -> Path:
     return folder
 
 
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache folder of the test's own: what other tests left there is not seen."""
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("HOPSMITH_CACHE", str(folder))
+    return folder
+
+
 @pytest.fixture(autouse=True)
 def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test writes into the checkout."""

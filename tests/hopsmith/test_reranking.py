@@ -122,6 +122,7 @@ def test_an_export_reranks_as_it_was_measured(
         hopsmith.load(folder, lm=stand_in("scripted/lm"), retriever=reranked(plain, asked, 6))
 
 
+@pytest.mark.usefixtures("own_cache")
 def test_a_cross_encoder_that_is_gone_is_asked_for(
     plain: BaseRetriever, make_cross_encoder: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ import dspy
 from benchmarks import Benchmark
 from benchmarks.oracle import OracleAdapter
 from benchmarks.scripted import ScriptedAdapter, stand_in
-from programs import HopBudget
+from programs import HopBudget, build
 from programs.decompose import Decompose
 
 QUESTION = "In which city did the founder of Orla Press who was a painter live?"
@@ -144,3 +144,17 @@ def test_candidates_cost_the_oracle_nothing(chains: Benchmark, rare_words: Any) 
         )
         assert not three.evidence.errors
         assert (one.answer, one.evidence.queries) == (three.answer, three.evidence.queries)
+
+
+def test_a_writer_that_fails_without_any_answer_is_a_failure_and_no_abstention(words: Any) -> None:
+    from benchmarks.scripted import ScriptedAdapter, stand_in
+
+    def script(signature: Any, inputs: Any) -> Any:
+        if "sub_questions" in signature.output_fields:
+            return {"kind": "single", "sub_questions": ["Who founded it?"]}
+        return None if "Combine what" in signature.instructions else {"answer": None}
+
+    with dspy.context(lm=stand_in("scripted/x"), adapter=ScriptedAdapter(script)):
+        prediction = build("decompose", words)(question="Who founded Norvale?")
+    assert prediction.stop_reason == "error"
+    assert prediction.error

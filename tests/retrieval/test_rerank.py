@@ -154,6 +154,7 @@ def test_equal_scores_are_ordered_by_id(model: Path) -> None:
     assert cross_encoder(str(model)).order(["river"], [same]) == [[1, 2, 0]]
 
 
+@pytest.mark.usefixtures("own_cache")
 def test_one_that_was_seen_is_found_by_its_weights(
     model: Path, tmp_path: Path, make_cross_encoder: Callable[..., Path]
 ) -> None:
