@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from optimize.errors import RunError
+from optimize.lines import whole_lines
 from optimize.rows import PredictionRow
 
 Key = tuple[str, str]
@@ -34,25 +35,16 @@ class AnswerStore:
             self._read(path)
 
     def _read(self, path: Path) -> None:
-        whole = 0
-        with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                if not line.endswith(b"\n"):
-                    break
-                whole += len(line)
-                if not line.strip():
-                    continue
-                try:
-                    row = PredictionRow.model_validate_json(line)
-                except ValidationError as fault:
-                    first = fault.errors()[0]
-                    raise RunError(
-                        f"{path}:{number} is no prediction row ({first['msg']}): the file was "
-                        "written by another version or by hand; move it away to start anew"
-                    ) from fault
-                self._rows[row.id, row.fingerprint] = row
-        if whole < path.stat().st_size:
-            os.truncate(path, whole)
+        for number, line in whole_lines(path):
+            try:
+                row = PredictionRow.model_validate_json(line)
+            except ValidationError as fault:
+                first = fault.errors()[0]
+                raise RunError(
+                    f"{path}:{number} is no prediction row ({first['msg']}): the file was written "
+                    "by another version or by hand; move it away to start anew"
+                ) from fault
+            self._rows[row.id, row.fingerprint] = row
 
     def get(self, question: str, fingerprint: str) -> PredictionRow | None:
         return self._rows.get((question, fingerprint))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import dspy
 
 from metrics.normal import best_against
 from metrics.record import Record
+from optimize.lines import whole_lines
 from optimize.run import write_json
 from programs import MeteredAdapter, Step, fan_out
 from programs.fingerprint import digest, lm_identity
@@ -68,8 +68,9 @@ class Judge:
         """Answers for which the judge gave no verdict; they stay unjudged."""
         self._lock = threading.Lock()
         self._known: dict[str, bool] = {}
-        if path is not None and path.is_file():
-            self._read(path)
+        for _, line in whole_lines(path) if path is not None else ():
+            row = json.loads(line)
+            self._known[row["key"]] = row["correct"]
 
     def judge(
         self, records: Sequence[Record], progress: Callable[[int, int], None] | None = None
@@ -129,18 +130,6 @@ class Judge:
         line = json.dumps({"key": key, "id": record.id, "correct": verdict}) + "\n"
         with self._lock, self.path.open("ab") as file:
             file.write(line.encode())
-
-    def _read(self, path: Path) -> None:
-        whole = 0
-        with path.open("rb") as file:
-            for line in file:
-                if not line.endswith(b"\n"):
-                    break
-                whole += len(line)
-                row = json.loads(line)
-                self._known[row["key"]] = row["correct"]
-        if whole < path.stat().st_size:
-            os.truncate(path, whole)
 
 
 def write_judged(folder: Path, judge: str, verdicts: Mapping[str, bool], failed: int) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from optimize.lines import whole_lines
 from retrieval import Passage
 
 
@@ -23,16 +23,7 @@ class PassageFile:
         self.path = path
         self._lock = threading.Lock()
         self._known: set[str] = set()
-        if path.is_file():
-            whole = 0
-            with path.open("rb") as file:
-                for line in file:
-                    if not line.endswith(b"\n"):
-                        break
-                    whole += len(line)
-                    self._known.add(json.loads(line)["id"])
-            if whole < path.stat().st_size:
-                os.truncate(path, whole)
+        self._known.update(json.loads(line)["id"] for _, line in whole_lines(path))
 
     def keep(self, passages: Iterable[Passage]) -> None:
         """Write those that are new."""

@@ -7,7 +7,6 @@ one of them does: such a question takes both hops. What was rejected is kept too
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +18,7 @@ import dspy
 
 from metrics.normal import best_against
 from optimize.errors import OptimizeError
+from optimize.lines import whole_lines
 from optimize.linked import Pair
 from programs import Account, Ledger, MeteredAdapter, Step, fan_out
 from programs.ledger import LEDGER
@@ -165,27 +165,16 @@ def write_questions(
 
 
 def _known(path: Path) -> dict[str, str]:
-    """Statuses of the pairs that a file holds; a line that a kill cut short is cut off."""
-    if not path.is_file():
-        return {}
+    """Statuses of the pairs that a file holds."""
     found: dict[str, str] = {}
-    whole = 0
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if not line.endswith(b"\n"):
-                break
-            whole += len(line)
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except json.JSONDecodeError as fault:
-                raise OptimizeError(f"{path}:{number} is no JSON ({fault.msg})") from fault
-            pair = (row.get("meta") or {}).get("pair") if isinstance(row, dict) else None
-            if pair:
-                found[pair] = row.get("status") or "accepted"
-    if whole < path.stat().st_size:
-        os.truncate(path, whole)
+    for number, line in whole_lines(path):
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as fault:
+            raise OptimizeError(f"{path}:{number} is no JSON ({fault.msg})") from fault
+        pair = (row.get("meta") or {}).get("pair") if isinstance(row, dict) else None
+        if pair:
+            found[pair] = row.get("status") or "accepted"
     return found
 
 
