@@ -84,10 +84,10 @@ def confined(arguments: Sequence[str], files: Sequence[Path] = ()) -> tuple[list
         elif folder.is_dir():
             command += ["--ro-bind", str(folder), str(folder)]
     command += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
-    for path in (python, *files):
+    command += ["--size", str(SCRATCH_BYTES), "--tmpfs", "/tmp"]
+    for path in (python, *files):  # after /tmp, below which they may lie themselves
         command += ["--ro-bind", str(path), str(path)]
-    command += ["--size", str(SCRATCH_BYTES), "--tmpfs", "/tmp", "--remount-ro", "/"]
-    command += ["--chdir", "/tmp"]
+    command += ["--remount-ro", "/", "--chdir", "/tmp"]
     rules = no_new_processes()
     passed = []
     if rules is not None:

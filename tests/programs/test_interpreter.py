@@ -235,3 +235,20 @@ def test_overlapping_visits_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with clock, clock:
         pass
     assert clock.seconds == 4.0
+
+
+@walled
+def test_a_checkout_below_tmp_can_be_run_too(tmp_path: Path) -> None:
+    import subprocess
+
+    script = tmp_path / "script.py"
+    script.write_text("print('here')")
+    command, passed = bubblewrap.confined([str(script)], [script])
+    try:
+        done = subprocess.run(
+            command, pass_fds=passed, env={}, capture_output=True, text=True, timeout=60
+        )
+    finally:
+        for fd in passed:
+            os.close(fd)
+    assert done.stdout == "here\n", done.stderr
