@@ -3,10 +3,11 @@ on stdout, everything else goes to stderr; exit 0 done, 1 the run failed, 2 bad 
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -30,15 +31,47 @@ import hopsmith.commands.train
 import hopsmith.commands.training_questions
 import hopsmith.commands.trigger
 
+BAD_PATH = {
+    errno.EACCES,
+    errno.EEXIST,
+    errno.EISDIR,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+    errno.ENOENT,
+    errno.ENOSPC,
+    errno.ENOTDIR,
+    errno.EPERM,
+    errno.EROFS,
+}
+"""What the system says of a path that the user can choose or mend."""
+
 app = typer.Typer(
     name="hopsmith",
-    help="Multi-hop question answering over your own documents, compiled rather than "
-    "hand-prompted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+
+
+def tell_version(wanted: bool) -> None:
+    if wanted:
+        from hopsmith.doctor import installed_version
+
+        print(installed_version())
+        raise typer.Exit
+
+
+@app.callback()
+def top(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=tell_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Multi-hop question answering over your own documents, compiled rather than hand-prompted."""
+
+
 hopsmith.commands.corpus.register(app)
 hopsmith.commands.index_server.register(app)
 hopsmith.commands.doctor.register(app)
@@ -80,7 +113,8 @@ def guarded(run: Callable[..., Any]) -> int:
         code = exit_code(fault)
         if code is None:
             raise
-        print(f"hopsmith: {one_line(fault)}", file=sys.stderr)
+        if told := one_line(fault):  # nothing where the help was printed in its place
+            print(f"hopsmith: {told}", file=sys.stderr)
         return code
     return 0
 
@@ -108,7 +142,12 @@ def exit_code(fault: BaseException) -> int | None:
         OptimizeError,
         *usage_errors(),
     )
-    return 2 if isinstance(fault, known) else None
+    return 2 if isinstance(fault, known) or is_bad_path(fault) else None
+
+
+def is_bad_path(fault: BaseException) -> bool:
+    """Whether a file or folder that was named can't be read, made or written."""
+    return isinstance(fault, OSError) and fault.filename is not None and fault.errno in BAD_PATH
 
 
 def usage_errors() -> tuple[type[BaseException], ...]:
@@ -124,5 +163,7 @@ def usage_errors() -> tuple[type[BaseException], ...]:
 
 def one_line(fault: BaseException) -> str:
     """A fault's message without line breaks."""
+    if isinstance(fault, OSError) and is_bad_path(fault):
+        return f"{fault.filename}: {fault.strerror}: name another path, or mend this one"
     message = getattr(fault, "format_message", None)
     return " ".join(str(message() if callable(message) else fault).split())

@@ -62,7 +62,9 @@ def packages(_: Settings) -> Iterator[Finding]:
             "packages", "broken", f"{python}; {', '.join(faults)}: pip install --upgrade hopsmith"
         )
     else:
-        yield Finding("packages", "ok", f"{python}, hopsmith {_version()} with all it needs")
+        yield Finding(
+            "packages", "ok", f"{python}, hopsmith {installed_version()} with all it needs"
+        )
 
 
 def extras(_: Settings) -> Iterator[Finding]:
@@ -288,7 +290,7 @@ def _unmet(extra: str | None) -> list[str]:
     return out
 
 
-def _version() -> str:
+def installed_version() -> str:
     try:
         return metadata.version("hopsmith")
     except metadata.PackageNotFoundError:

@@ -212,7 +212,7 @@ def search(
     api_base: opt.ApiBase = None,
     json: opt.Json = False,
 ) -> None:
-    """Search an index. ``--lm`` is what ``--rerank lm`` asks."""
+    """Search an index. --lm is what --rerank lm asks."""
     from hopsmith.reranking import LM
     from hopsmith.session import retriever_for, session
     from hopsmith.show import out, print_json

@@ -99,7 +99,8 @@ def _bookmarks(reader: Any) -> list[tuple[int, int, str]]:
 
 
 def _without_running_heads(pages: Sequence[list[str]]) -> Iterator[list[str]]:
-    """Pages less the lines at their edges that come again, page numbers aside, on half of them."""
+    """Pages less the lines at their edges that come again, page numbers aside, on half of them.
+    A page of such lines alone keeps them: they may be all that it says."""
 
     def edges(lines: list[str]) -> set[int]:
         return {i for i in range(len(lines)) if i < EDGE or i >= len(lines) - EDGE}
@@ -111,7 +112,7 @@ def _without_running_heads(pages: Sequence[list[str]]) -> Iterator[list[str]]:
     often = max(RUNNING, len(pages) / 2)
     for lines in pages:
         running = {i for i in edges(lines) if seen[shape(lines[i])] >= often}
-        yield [line for i, line in enumerate(lines) if i not in running]
+        yield [line for i, line in enumerate(lines) if i not in running] or lines
 
 
 def _parted(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -329,3 +330,23 @@ def test_a_method_of_an_installed_package_is_listed_and_built(
         assert type(build("mine", None)).__name__ == "SingleShot"  # type: ignore[arg-type]
     finally:
         methods.cache_clear()
+
+
+def test_without_a_command_the_help_is_printed_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    code, told, err = run(capsys)
+    assert code == 2
+    assert "Usage:" in told
+    assert err == ""
+
+
+def test_it_says_which_version_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "--version") == (0, version("hopsmith") + "\n", "")
+
+
+def test_an_out_that_can_not_be_made_is_named(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = corpus / "index"
+    code, told, err = run(capsys, "index", corpus, "--out", out, "--engine", "bm25", "--json")
+    assert (code, told) == (2, "")
+    assert str(corpus) in one_line(err)

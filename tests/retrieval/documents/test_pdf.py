@@ -54,6 +54,12 @@ def test_running_heads_are_left_out_and_hyphens_joined(pdf: Callable[..., Path])
     assert document.title == ""
 
 
+def test_pages_of_one_like_line_keep_it(pdf: Callable[..., Path]) -> None:
+    lines = [f"Certificate {n}: lamp {n} passed in {1930 + n}." for n in range(4)]
+    document = read_pdf(pdf("certificates.pdf", [[line] for line in lines]))
+    assert [b.text for b in document.blocks] == lines
+
+
 def test_one_that_opens_without_a_password_is_read(locked: Callable[..., Path]) -> None:
     assert [b.text for b in read_pdf(locked("")).blocks] == ["The vault is in Tamsin."]
 
