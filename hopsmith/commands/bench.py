@@ -21,7 +21,8 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 Corpus = Annotated[
     str,
     typer.Argument(
-        help="A folder of passages.jsonl and questions.jsonl, or a benchmark's name (with --data)."
+        help="A folder of passages.jsonl and questions.jsonl (id, question, answer, "
+        "supporting_titles: the titles of its gold passages), or a benchmark's name (with --data)."
     ),
 ]
 Engines = Annotated[
