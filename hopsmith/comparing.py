@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from benchmarks import load, subset
-from hopsmith.commands.questions import split_of
+from hopsmith.commands.questions import files_of, split_of
 from hopsmith.errors import HopsmithError
 from hopsmith.knowledge import GraphPlace
 from hopsmith.lm import LOCAL, ORACLE, make_lm
@@ -59,7 +58,7 @@ def run_all(
         limits(one)
         if one.lm not in (LOCAL, ORACLE):
             make_lm(one)
-    files: dict[str, Any] = {asked.split: asked.data} if asked.data is not None else {}
+    files = files_of(asked.split, asked.data)
     bench = load(asked.benchmark, corpus=asked.corpus, seed=settings[0].seed, **files)
     say_faults(bench)
     questions = subset(split_of(bench, asked.split), asked.limit, settings[0].seed)

@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks import Benchmark, Question, load, subset
 from benchmarks.oracle import OracleError
 from benchmarks.statistics import statistics
-from hopsmith.commands.questions import split_of
+from hopsmith.commands.questions import files_of, split_of
 from hopsmith.errors import HopsmithError
 from hopsmith.judging import judge_run
 from hopsmith.knowledge import GraphPlace
@@ -90,7 +90,7 @@ def reproduce(
             name,
             corpus=material.corpora.get(name),
             seed=settings[0].seed,
-            **{material.split: material.data[name]},  # type: ignore[arg-type]
+            **files_of(material.split, material.data[name]),
         )
         say_faults(bench)
         questions = subset(split_of(bench, material.split), material.limit, settings[0].seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -109,6 +110,13 @@ class Settings(BaseSettings):
             if len(parts) != 2:
                 raise ValueError("price is IN,OUT: dollars per million tokens, such as 0.15,0.60")
             return tuple(float(p) for p in parts)
+        return value
+
+    @field_validator("price")
+    @classmethod
+    def _price_of_something(cls, value: tuple[float, float] | None) -> tuple[float, float] | None:
+        if value is not None and not all(0 <= p < math.inf for p in value):
+            raise ValueError("a price is a number of dollars, not below 0")
         return value
 
     @classmethod

@@ -13,6 +13,9 @@ from metrics.metric import Metric
 from metrics.normal import against
 from metrics.record import Record
 
+SEARCH_ONLY = frozenset({"actor", "coder", "reasoner"})
+"""Roles whose steps search and leave every answer to the end (ReAct, code that searches, IRCoT)."""
+
 SAME_ENTITY = 0.8
 """Two names are one entity from this token F1 on ("Robert Lee Jr." is "Robert Lee")."""
 
@@ -107,6 +110,8 @@ def resolved_hops(record: Record) -> list[bool | None]:
 
 
 def _decomposition(record: Record) -> float | None:
+    if record.steps and all(step.role in SEARCH_ONLY for step in record.steps):
+        return None
     told = [hit for hit in resolved_hops(record) if hit is not None]
     return sum(told) / len(told) if _chained(record) and told else None
 

@@ -93,7 +93,6 @@ def tune_budget(
     """
     import optuna
 
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
     knobs = space(program, freeze)
     formula = Formula(objective) if objective else None
     study = open_study(storage, study_name, seed, formula is not None)

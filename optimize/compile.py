@@ -24,12 +24,15 @@ from optimize.budgets import BudgetChoice
 from optimize.errors import OptimizeError
 from optimize.export import export
 from optimize.final import FinalTable
+from optimize.formula import Formula
+from optimize.knobs import space
 from optimize.limits import LimitedLedger, LimitReached
 from optimize.prompt_text import prompt_diff, prompt_text
 from optimize.prompts import PromptChoice, PromptLMs
 from optimize.recipe import STAGES, Narrator, Recipe
 from optimize.run import write_json
 from optimize.stages import Work
+from optimize.study import open_study
 from optimize.thresholds import ThresholdChoice
 from optimize.tracing import trace
 from optimize.tracking import TrackedRun, Tracker
@@ -80,6 +83,12 @@ def compile_program(
     lms = lms or PromptLMs()
     check_splits(benchmark)
     chosen_paths(program, recipe.prompts.parts)
+    space(program, recipe.freeze)
+    if recipe.objective:
+        Formula(recipe.objective)
+    if recipe.storage is not None and recipe.trials > 0:
+        name = stages.study_name(program, _key(program, benchmark, recipe, lms))
+        open_study(recipe.storage, name, recipe.seed, single=bool(recipe.objective))
     key = _key(program, benchmark, recipe, lms)
     _claim(folder, key)
     work = Work(

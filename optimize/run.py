@@ -71,6 +71,8 @@ def open_run(folder: Path, wanted: RunHeader, questions: Sequence[Question] = ()
 
     Raises ``RunError`` when the folder holds another run, naming what differs.
     """
+    if folder.exists() and not folder.is_dir():
+        raise RunError(f"{folder} is a file: give another --out")
     path = folder / HEADER
     if path.is_file():
         there = read_header(folder)

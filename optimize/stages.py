@@ -116,13 +116,15 @@ class Work:
             workers=self.recipe.workers,
             progress=lambda done, total, _: self.narrator.question(stage, done, total),
         )
-        _keep_run(folder, about, result)
+        _keep_run(folder, about, questions, result)
         self.runs[f"{label}-{split}"] = str(folder)
         return result
 
 
-def _keep_run(folder: Path, about: RunHeader, result: Evaluation) -> None:
-    rows = open_run(folder, about)
+def _keep_run(
+    folder: Path, about: RunHeader, questions: Sequence[Question], result: Evaluation
+) -> None:
+    rows = open_run(folder, about, questions)
     for row in result.rows:
         if rows.get(row.id, row.fingerprint) is None:
             rows.put(row)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,13 +31,17 @@ def open_study(storage: str | Path, name: str, seed: int, single: bool = False) 
     from optuna.storages import JournalStorage, RDBStorage
     from optuna.storages.journal import JournalFileBackend
 
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    warnings.filterwarnings("ignore", "Heartbeat of storage")  # trials are asked for and told
     directions: Any = ["maximize"] if single else ["maximize", "maximize", "minimize"]
     fault: Exception | None = None
     for attempt in range(5):
         try:
             where: Any
             if "://" in str(storage):
-                where = RDBStorage(with_driver(str(storage)), heartbeat_interval=60)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # that heartbeats are experimental
+                    where = RDBStorage(with_driver(str(storage)), heartbeat_interval=60)
             else:
                 Path(storage).parent.mkdir(parents=True, exist_ok=True)
                 where = JournalStorage(JournalFileBackend(str(storage)))

@@ -213,7 +213,9 @@ def broken_table(broken: Mapping[str, Mapping[str, Mapping[str, int]]]) -> Table
         tuple(rows),
         "Each wrong answer is counted once. "
         + "; ".join(f"{stage}: {MEANING[stage]}" for stage in stages)
-        + ".",
+        + "."
+        if stages
+        else "",
     )
 
 

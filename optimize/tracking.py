@@ -165,13 +165,18 @@ class Tracker:
         return found
 
     def delivered(self, key: str, patience: float = 20.0) -> str | None:
-        """MLflow's id of a run when all that was sent so far has arrived; None when that takes
-        longer than ``patience`` seconds."""
-        until = time.monotonic() + patience
-        while self._left() and time.monotonic() < until:
+        """MLflow's id of a run when all that was sent so far has arrived; None when nothing
+        arrives for ``patience`` seconds, or three times as long where no delivery has failed: a
+        model takes a slow machine its time."""
+        left, since = self._left(), time.monotonic()
+        while left and time.monotonic() - since < (patience if self._fault else 3 * patience):
             self._wake.set()
             time.sleep(0.05)
-        return None if self._left() else self.run_id(key)
+            now = self._left()
+            if now < left:
+                since = time.monotonic()
+            left = now
+        return None if left else self.run_id(key)
 
     def close(self, patience: float = 20.0) -> str | None:
         """Deliver what is left, until ``patience`` seconds pass without progress. Returns one line
@@ -228,6 +233,7 @@ class Tracker:
                 except Exception as fault:
                     self._fault = f"{type(fault).__name__}: {' '.join(str(fault).split())[:160]}"
                     return False
+                self._fault = ""
                 self._state["bytes"] += len(line)
                 self._progressed()
                 write_json(self._notes, self._state)

@@ -87,6 +87,7 @@ def compare(
     from optimize.saved import read_run
     from optimize.tables import tables, title_of, transposed
 
+    opt.no_file(out)
     given = [read_run(folder) for folder in runs or ()]
     names = tuple(dict.fromkeys(n.strip() for n in (methods or "").split(",") if n.strip()))
     if not names and (benchmark or data or lm):
@@ -248,7 +249,7 @@ def score(
     from benchmarks import load as load_benchmark
     from benchmarks import subset
     from hopsmith import running
-    from hopsmith.commands.questions import split_of
+    from hopsmith.commands.questions import files_of, split_of
     from hopsmith.report import write_report
     from hopsmith.session import say_faults
     from hopsmith.show import print_json, print_run
@@ -257,8 +258,10 @@ def score(
     from optimize.predictions import write_scored
     from optimize.run import write_metrics
 
+    if not predictions.is_file():
+        raise HopsmithError(f"no file of predictions at {predictions}")
     settings = opt.settings_flags(seed=seed)
-    files: dict[str, Any] = {split: data} if data is not None else {}
+    files = files_of(split, data)
     bench = load_benchmark(benchmark or "own", corpus=corpus, seed=settings.seed, **files)
     say_faults(bench)
     asked = subset(split_of(bench, split), limit, settings.seed)

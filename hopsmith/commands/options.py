@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from hopsmith.errors import HopsmithError
+
 LM = Annotated[
     str | None, typer.Option("--lm", help="local, oracle, or a LiteLLM name (openai/gpt-4.1-mini).")
 ]
@@ -199,3 +201,9 @@ def arguments(pairs: list[str] | None, flag: str = "--arg") -> dict[str, Any]:
         except json.JSONDecodeError:
             out[name] = value
     return out
+
+
+def no_file(out: Path | None) -> None:
+    """Raise ``HopsmithError`` where ``--out`` is a file and should be a folder."""
+    if out is not None and out.exists() and not out.is_dir():
+        raise HopsmithError(f"--out {out} is a file: give a folder")

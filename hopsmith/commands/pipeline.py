@@ -150,6 +150,7 @@ def compile_(
         raise HopsmithError(f"--prompts {prompts!r}: there are {', '.join(OPTIMIZERS)}")
     if prefer not in ("cheap", "balanced", "best"):
         raise HopsmithError(f"--prefer {prefer!r}: there are cheap, balanced and best")
+    opt.no_file(out)
     refuse_gold(method)
     settings = opt.settings_flags(
         lm=lm,

@@ -200,7 +200,7 @@ def evaluate(
         max_cost=max_cost,
     )
     opt.alone(pipeline, budget=budget, arg=arg, rerank=opt.changing(rerank))
-    files: dict[str, Any] = {split: data} if data is not None else {}
+    files = files_of(split, data)
     bench = load_benchmark(benchmark or "own", corpus=corpus, seed=settings.seed, **files)
     say_faults(bench)
     asked = subset(split_of(bench, split), limit, settings.seed)
@@ -257,6 +257,15 @@ def evaluate(
         raise RunFailed(f"every question failed, the first with: {rows[0].error}")
 
 
+def files_of(split: str, data: Path | None) -> dict[str, Any]:
+    """``load``'s argument for a file of one split. Raises ``HopsmithError`` for no such split."""
+    from benchmarks.question import SPLITS
+
+    if split not in SPLITS:
+        raise HopsmithError(f"--split {split!r}: there are {', '.join(SPLITS)}")
+    return {split: data} if data is not None else {}
+
+
 def split_of(bench: Any, name: str) -> Any:
     """A split's questions; ``HopsmithError`` names those there are."""
     try:
@@ -287,8 +296,9 @@ def methods(json: opt.Json = False) -> None:
         print_json({"methods": rows})
         return
     table = Table()
-    for column in ("method", "what it does", "knobs", "parts", "source"):
-        table.add_column(column)
+    table.add_column("method", no_wrap=True, min_width=max(len(row["name"]) for row in rows))
+    for column in ("what it does", "knobs", "parts", "source"):
+        table.add_column(column, overflow="fold")
     for row in rows:
         knobs = ", ".join(str(k) for k in row["knobs"])
         table.add_row(row["name"], row["summary"], knobs, ", ".join(row["parts"]), row["source"])

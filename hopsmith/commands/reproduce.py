@@ -65,6 +65,7 @@ def reproduce(
 
     Killed, or stopped by a limit, the same command goes on. With --lm oracle numbers are ceilings.
     """
+    from hopsmith.commands.trigger import excluded_ids
     from hopsmith.reproducing import Material
     from hopsmith.reproducing import reproduce as run_study
     from hopsmith.show import print_estimate, print_json
@@ -91,6 +92,7 @@ def reproduce(
         )
         for one in (list(dict.fromkeys(lm)) if lm else [None])
     ]
+    opt.no_file(out)
     material = Material(
         _files("--data", data),
         _files("--corpus", corpus),
@@ -98,7 +100,7 @@ def reproduce(
         limit,
         reasoning_lm,
         judge_lm,
-        frozenset(exclude.read_text().split()) if exclude is not None else frozenset(),
+        frozenset(excluded_ids(exclude)),
         engine,
         checkpoint,
     )

@@ -40,7 +40,7 @@ def trigger(
     from optimize.saved import read_run
     from optimize.trigger_report import cases_of, causes, sample_cases, trigger_report
 
-    ids = _ids(exclude)
+    ids = excluded_ids(exclude)
     saved = read_run(run)
     cases = cases_of(saved, ids)
     report = trigger_report(cases, len(ids), seed or 0)
@@ -62,7 +62,8 @@ def trigger(
         print(f"{told['sampled']['cases']} cases to label are in {out} (field cause)")
 
 
-def _ids(path: Path | None) -> set[str]:
+def excluded_ids(path: Path | None) -> set[str]:
+    """``--exclude``: an id a line. Raises ``HopsmithError`` when the file is missing."""
     from hopsmith.errors import HopsmithError
 
     if path is None:

@@ -130,6 +130,16 @@ def test_bad_utf8_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         (["eval", "--benchmark", "synthetic:x", "--lm", "oracle"], "synthetic[:questions"),
         (["compile", "--benchmark", "synthetic", "--out", "o", "--prompts", "magic"], "--prompts"),
         (["eval", "--no-such-flag"], "--no-such-flag"),
+        (["eval", "--benchmark", "synthetic", "--split", "magic"], "there are train, dev, test"),
+        (["eval", "--benchmark", "synthetic", "--price=-1,2"], "not below 0"),
+        (["eval", "--benchmark", "synthetic", "--price=nan,2"], "not below 0"),
+        (["compare", "--out", __file__], "is a file: give a folder"),
+        (["compile", "--benchmark", "synthetic", "--out", __file__], "is a file: give a folder"),
+        (["score", "nowhere.jsonl", "--data", __file__], "no file of predictions"),
+        (
+            ["reproduce", "par2-table5", "--data", f"musique={__file__}", "--exclude", "nowhere"],
+            "--exclude: there is no file nowhere",
+        ),
     ],
 )
 def test_bad_input_is_one_line_with_the_mend(
@@ -350,3 +360,16 @@ def test_an_out_that_can_not_be_made_is_named(
     code, told, err = run(capsys, "index", corpus, "--out", out, "--engine", "bm25", "--json")
     assert (code, told) == (2, "")
     assert str(corpus) in one_line(err)
+
+
+def test_methods_never_cuts_a_name(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import rich.console
+
+    from hopsmith import show
+    from programs import methods
+
+    monkeypatch.setattr(show, "out", rich.console.Console(width=80))
+    _, out, _ = run(capsys, "methods")
+    assert [name for name in methods() if f" {name} " not in out] == []

@@ -85,6 +85,13 @@ def test_decomposition_matches_each_hops_entity_to_any_steps_answer() -> None:
     assert score("decomposition_accuracy", record) == pytest.approx(1 / 3)
 
 
+def test_decomposition_is_not_applicable_where_steps_only_search() -> None:
+    searched = chain(Step("a", ("film",), role="actor"), Step("b", ("mann",), role="actor"))
+    assert score("decomposition_accuracy", searched) is None
+    open_hop = chain(Step("a", ("film",), role="planner", status="unresolved"))
+    assert score("decomposition_accuracy", open_hop) == 0.0
+
+
 def test_entities_are_the_same_from_four_fifths_of_f1_on() -> None:
     assert same_entity("Robert Lee Jr.", "Robert Lee")
     assert not same_entity("Robert Edward Lee Jr.", "Robert Lee")

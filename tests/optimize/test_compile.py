@@ -63,6 +63,34 @@ def test_exported_answers_equal_those_that_were_measured(
     assert pipeline.program.budget == done.program.budget
 
 
+def test_runs_of_a_compile_can_be_read_without_the_data_set(
+    world: Benchmark, compiled: tuple[Any, Path, Any]
+) -> None:
+    from optimize.saved import read_run
+
+    for name, folder in compiled[0].runs.items():
+        split = name.rpartition("-")[2]
+        assert {q.id for q in read_run(Path(folder)).questions} == {
+            q.id for q in world.questions[split]
+        }
+
+
+@pytest.mark.parametrize(
+    ("recipe", "mend"),
+    [
+        (Recipe(freeze=("magic",)), "no knob"),
+        (Recipe(objective="f1 +"), "can't be read"),
+        (Recipe(storage="magic://x"), "check --storage"),
+    ],
+)
+def test_a_recipe_that_can_not_run_is_refused_before_a_question_is_asked(
+    world: Benchmark, words_of: Any, tmp_path: Path, recipe: Recipe, mend: str
+) -> None:
+    with pytest.raises(OptimizeError, match=mend):
+        run(world, words_of(world), tmp_path, recipe)
+    assert not (tmp_path / "compile.json").exists()
+
+
 def test_stages_are_nested_runs_with_their_artifacts(compiled: tuple[Any, Path, Any]) -> None:
     from mlflow import MlflowClient
 

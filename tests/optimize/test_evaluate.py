@@ -216,3 +216,5 @@ def test_a_run_folder_of_another_run_is_refused(
     (tmp_path / "full" / "thesis.txt").write_text("mine")
     with pytest.raises(RunError, match="not empty"):
         open_run(tmp_path / "full", about(3))
+    with pytest.raises(RunError, match="is a file"):
+        open_run(tmp_path / "full" / "thesis.txt", about(3))
