@@ -41,6 +41,15 @@ class Call:
     def retrieved(self) -> frozenset[str]:
         return frozenset(p.id for p in self.evidence.passages)
 
+    def brought(self, query: str) -> frozenset[str]:
+        """Ids of the passages that a search for ``query`` found."""
+        return frozenset(
+            p.id
+            for hop in self.evidence.hops
+            if normal(hop.refined) == normal(query)
+            for p in hop.passages
+        )
+
     def lacking(self, held: frozenset[str]) -> list[tuple[int, GoldHop]]:
         """Gold hops (1-based) whose passage is not held."""
         return [
@@ -181,12 +190,7 @@ def controller(call: Call) -> str:
     if not query:
         return f"You neither stopped nor asked on; still open: {call.listed(lacking)}."
     wanted = {hop.passage for _, hop in lacking}
-    brought = {
-        p.id
-        for hop in call.evidence.hops
-        if normal(hop.refined) == normal(str(query))
-        for p in hop.passages
-    }
+    brought = call.brought(str(query))
     if wanted & brought:
         return f"Going on was right, and {query!r} found a passage that is needed."
     return (
@@ -205,12 +209,7 @@ def asker(call: Call) -> str:
         if missed:
             return f"You ended, but nothing was ever found for {call.listed(missed)}."
         return "Ending was right: each fact that is needed had been found."
-    brought = {
-        p.id
-        for hop in call.evidence.hops
-        if normal(hop.refined) == normal(str(query))
-        for p in hop.passages
-    }
+    brought = call.brought(str(query))
     gold = {hop.passage for hop in call.question.hops}
     if brought & gold:
         return f"{query!r} found a passage that is needed."

@@ -152,6 +152,7 @@ def compile_(
         raise HopsmithError(f"--prefer {prefer!r}: there are cheap, balanced and best")
     opt.no_file(out)
     refuse_gold(method)
+    opt.alone(pipeline, arg=arg)
     settings = opt.settings_flags(
         lm=lm,
         role_lm=role_lm,
@@ -308,12 +309,14 @@ class Printer(Narrator):
         self.console.print(f"[bold]{self._clock()} {name}[/bold]: {about}", highlight=False)
 
     def estimate(self, estimate: Estimate) -> None:
+        from hopsmith.show import duration
+
         self.end()
         n = estimate.questions
         money = "" if estimate.cost_each is None else f", ${n * estimate.cost_each:.2f}"
         self.console.print(
             f"      to come, at most: {n:,} questions, about {n * estimate.calls_each:,.0f} LM "
-            f"calls{money}, {_duration(n * estimate.seconds_each)} (known answers are not asked "
+            f"calls{money}, {duration(n * estimate.seconds_each)} (known answers are not asked "
             "again)",
             highlight=False,
         )
@@ -356,9 +359,3 @@ class Printer(Narrator):
     def _clock(self) -> str:
         seconds = int(time.monotonic() - self.started)
         return f"{seconds // 60:3d}:{seconds % 60:02d}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
