@@ -145,11 +145,15 @@ def test_stop_ends_it_on_the_server_too(serve: Any, visit: Any) -> None:
 @pytest.mark.slow
 def test_escape_stops_as_well(serve: Any, visit: Any) -> None:
     script = Slow()
-    tab = visit(serve(script))
+    live = serve(script)
+    tab = visit(live)
     ask(tab)
     tab.wait_for_selector(".hop >> text=Where is Ada Quill?")
+    (asked,) = live.service.desk.under_way
     tab.press("body", "Escape")
     tab.wait_for_selector(".status >> text=Stopped")
+    assert asked.cancel.wait(10)
+    assert tab.is_enabled("#go")
     script.gate.set()
 
 
@@ -172,8 +176,10 @@ def test_a_busy_server_is_asked_again_by_itself(serve: Any, visit: Any) -> None:
     tab = visit(live)
     ask(tab)
     tab.wait_for_selector(".status >> text=busy")
+    assert tab.locator(".hop").count() == 0
     live.service.desk.admission.running = 0
     tab.wait_for_selector(".answer:visible")
+    assert "Tamsin" in tab.locator(".answer:visible").inner_text()
 
 
 @pytest.mark.slow
