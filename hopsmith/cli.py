@@ -15,6 +15,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import typer
 
 import hopsmith.commands.bench
+import hopsmith.commands.bench_eval
 import hopsmith.commands.bench_serve
 import hopsmith.commands.compare
 import hopsmith.commands.corpus

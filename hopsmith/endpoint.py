@@ -1,17 +1,31 @@
-"""EndpointLM: a ``dspy.LM`` that knows its endpoint's limits."""
+"""EndpointLM: a ``dspy.LM`` that knows its endpoint's limits and has patience with it."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import random
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from dspy.clients.lm import LM
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    Retrying,
+    retry_if_exception,
+    stop_after_attempt,
+    wait_exponential_jitter,
+)
 
 from hopsmith.window import check_fits
+from programs.faults import may_pass
+
+LONGEST_WAIT = 60.0
+"""Seconds. An endpoint that wants to be left alone for longer is not asked again."""
+_backoff = wait_exponential_jitter(initial=1, max=LONGEST_WAIT, jitter=1)
 
 _slots: dict[str, threading.BoundedSemaphore] = {}
 _lock = threading.Lock()
@@ -19,8 +33,11 @@ _lock = threading.Lock()
 
 class EndpointLM(LM):
     """Takes one of its endpoint's slots for each call, refuses what can't fit before sending it,
-    and draws rollouts from seeds of their own.
+    draws rollouts from seeds of their own, and asks again after what may pass: 429, 500s, silence,
+    a dropped connection.
 
+    Before it asks again it waits 1, 2, 4 … seconds, or as long as ``Retry-After`` says, and up to a
+    second more at random, so that many workers don't come back at once; its slot is free meanwhile.
     The limit is the endpoint's: all LMs of one endpoint in this process share its slots. A copy
     shares them too.
     """
@@ -32,24 +49,42 @@ class EndpointLM(LM):
         endpoint: str = "",
         at_once: int = 16,
         window: int | None = None,
+        retries: int = 0,
         **options: Any,
     ) -> None:
         """``endpoint`` is a URL, or a provider's name; the first LM of an endpoint sets its
         ``at_once``. ``window`` is in tokens, None to ask the endpoint or the catalogue."""
-        super().__init__(model, **options)
+        super().__init__(model, num_retries=0, **options)
         self.endpoint = endpoint
         self.at_once = at_once
         self.window = window
+        self.retries = retries
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **options: Any) -> Any:
         self._check(prompt, messages)
-        with self._slot():
-            return super().__call__(prompt, messages=messages, **self._seeded(options))
+        again = Retrying(**self._patience())
+        return again(self._ask, prompt, messages, self._seeded(options))
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **options: Any) -> Any:
         await asyncio.to_thread(self._check, prompt, messages)
+        again = AsyncRetrying(**self._patience())
+        return await again(self._aask, prompt, messages, self._seeded(options))
+
+    def _ask(self, prompt: Any, messages: Any, options: dict[str, Any]) -> Any:
+        with self._slot():
+            return super().__call__(prompt, messages=messages, **options)
+
+    async def _aask(self, prompt: Any, messages: Any, options: dict[str, Any]) -> Any:
         async with self._async_slot():
-            return await super().acall(prompt, messages=messages, **self._seeded(options))
+            return await super().acall(prompt, messages=messages, **options)
+
+    def _patience(self) -> dict[str, Any]:
+        return {
+            "stop": stop_after_attempt(self.retries + 1),
+            "retry": retry_if_exception(_may_pass),
+            "wait": _wait,
+            "reraise": True,
+        }
 
     def _check(self, prompt: Any, messages: Any) -> None:
         if messages:
@@ -90,3 +125,19 @@ class EndpointLM(LM):
             yield
         finally:
             semaphore.release()
+
+
+def _told_to_wait(fault: BaseException | None) -> float | None:
+    hint = getattr(fault, "retry_after", None)
+    return None if hint is None else float(hint)
+
+
+def _may_pass(fault: BaseException) -> bool:
+    hint = _told_to_wait(fault)
+    return may_pass(fault) and (hint is None or hint <= LONGEST_WAIT)
+
+
+def _wait(state: RetryCallState) -> float:
+    """Seconds until the next try."""
+    hint = _told_to_wait(state.outcome.exception() if state.outcome else None)
+    return float(_backoff(state)) if hint is None else hint + random.random()

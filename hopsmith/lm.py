@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 LOCAL, ORACLE = "local", "oracle"
 LOCAL_PROVIDER, ENDPOINT_PROVIDER = "hopsmith-local", "hopsmith-endpoint"
-PATIENCE = 600.0
-"""Seconds to wait for a reply: a weak machine reads 60 tokens a second."""
 RETRIES = 3
 
 KEYS: Mapping[str, tuple[str, ...]] = {
@@ -138,7 +136,6 @@ def _local(settings: Settings) -> BaseLM:
         window=settings.window,
         api_base=served.url,
         api_key="local",
-        timeout=PATIENCE,
         seed=settings.seed,
         **_common(settings),
     )
@@ -166,7 +163,6 @@ def _endpoint(settings: Settings, name: str, base: str) -> BaseLM:
         at_once=settings.in_flight,
         api_base=base,
         api_key=key or "none",
-        timeout=PATIENCE,
         seed=settings.seed,
         **_common(settings),
     )
@@ -240,8 +236,9 @@ def _common(settings: Settings) -> dict[str, Any]:
     common: dict[str, Any] = {
         "temperature": settings.temperature,
         "max_tokens": settings.max_tokens,
+        "timeout": settings.lm_timeout,
         "cache": settings.lm_cache,
-        "num_retries": RETRIES,
+        "retries": RETRIES,
     }
     if settings.reasoning_effort:
         common["reasoning_effort"] = settings.reasoning_effort

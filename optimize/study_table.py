@@ -31,6 +31,10 @@ class Result:
     n: int = 0
 
 
+COUNTS = ("questions", "passages")
+"""Metrics that are whole numbers."""
+
+
 def of_run(
     run: SavedRun, names: Sequence[str], lm: str, column: str, method: str, benchmark: str
 ) -> list[Result]:
@@ -138,6 +142,8 @@ def _cell(study: Study, result: Result | None) -> str:
     if result is None:
         return "–"
     theirs = paper(study, result)
+    if result.metric in COUNTS:
+        return f"{result.value:,.0f}" + (f" / {theirs:,.0f}" if theirs is not None else "")
     ours = _number(result.value)
     if result.low is not None and result.high is not None:
         ours += f" [{_number(result.low)}, {_number(result.high)}]"

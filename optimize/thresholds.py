@@ -3,14 +3,17 @@
 ``dspy.experimental.ReAnchor`` reruns the program for every threshold between two probabilities
 that it has seen, up to 40 a decision: the estimate says so beforehand, and a cap on questions
 keeps it affordable. What is fitted must also be no worse on dev, or the stage keeps the start.
+
+Hi-Q's soft trigger is no such decision, but a bar set by costs (``programs.trigger``): it is fitted
+first, to what the readings of the same training questions stated.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +21,15 @@ import dspy
 
 from benchmarks.question import Question
 from optimize.answers import AnswerStore
+from optimize.errors import RunError
 from optimize.evaluate import evaluate
 from optimize.limits import LimitReached
 from optimize.objective import Objective
 from optimize.proposing import proposing
+from optimize.trigger_report import Case, fitted_threshold
 from programs import MultiHopProgram
 from programs.decisions import Decision, decisions
+from programs.hiq import HiQ
 from programs.state import unfreeze
 
 PASSES = 43
@@ -78,8 +84,6 @@ def tune_thresholds(
 
     Killed, it starts again: what the LM answered comes from its cache.
     """
-    from dspy.experimental import ReAnchor
-
     settings = settings or ThresholdSettings()
 
     def mean(candidate: MultiHopProgram) -> float:
@@ -90,16 +94,47 @@ def tune_thresholds(
         return math.fsum(values) / max(1, len(values))
 
     before = mean(program)
-    if not decisions(program):
-        why = f"{program.info.name} has no yes/no decision"
-        return ThresholdChoice(program, (), why, before, before)
     chosen = list(train)
     if len(chosen) > settings.questions:
         chosen = random.Random(settings.seed).sample(chosen, settings.questions)
+    bar: ThresholdChoice | None = None
+    if isinstance(program, HiQ) and program.control.trigger == "threshold":
+        bar = _fit_trigger(program, chosen, objective, store, workers, before, mean)
+        program = bar.program
+    if bar is not None and (bar.stopped or not decisions(program)):
+        return bar
+    if not decisions(program):
+        why = f"{program.info.name} has no yes/no decision"
+        return ThresholdChoice(program, (), why, before, before)
+    choice = _fit_decisions(
+        program, chosen, objective, folder, workers, bar.after if bar else before, mean
+    )
+    if bar is None:
+        return choice
+    return replace(
+        choice,
+        why=f"{bar.why}; {choice.why}",
+        before=before,
+        report=(*bar.report, *choice.report),
+    )
+
+
+def _fit_decisions(
+    program: MultiHopProgram,
+    questions: Sequence[Question],
+    objective: Objective,
+    folder: Path,
+    workers: int,
+    before: float,
+    mean: Callable[[MultiHopProgram], float],
+) -> ThresholdChoice:
+    """Every yes/no decision's threshold, by ReAnchor."""
+    from dspy.experimental import ReAnchor
+
     optimizer = ReAnchor(metric=objective, num_threads=workers, require_cache=False)
     try:
         with proposing(folder / "thresholds.log"):
-            fitted = optimizer.compile(_Deciding(program), trainset=chosen).program
+            fitted = optimizer.compile(_Deciding(program), trainset=list(questions)).program
         after = mean(fitted)
     except LimitReached:
         return ThresholdChoice(program, (), "stopped at a limit", before, before, stopped=True)
@@ -115,6 +150,39 @@ def tune_thresholds(
     words = ", ".join(f"{d.path}.{d.field} ≥ {d.threshold:g}" for d in found)
     why = f"{words}: objective ({objective}) on dev {after:.3f}, {before:.3f} before"
     return ThresholdChoice(fitted, found, why, before, after, rows)
+
+
+def _fit_trigger(
+    program: HiQ,
+    questions: Sequence[Question],
+    objective: Objective,
+    store: AnswerStore,
+    workers: int,
+    before: float,
+    mean: Callable[[MultiHopProgram], float],
+) -> ThresholdChoice:
+    """The bar of Hi-Q's soft trigger that would have cost least at the questions' roots."""
+    control, k = program.control, program.budget.passages
+    try:
+        asked = evaluate(
+            program, questions, answer_rule=objective.answer_rule, store=store, workers=workers
+        )
+        rows = [r for r in zip(questions, asked.rows, strict=True) if r[1].hops]
+        cases = [Case(question, row, k) for question, row in rows]
+        bar, readings = fitted_threshold(cases, control.expand_cost, control.fail_cost)
+        fitted = program.with_threshold(bar)
+        after = mean(fitted)
+    except RunError as fault:
+        return ThresholdChoice(program, (), str(fault), before, before)
+    except LimitReached:
+        return ThresholdChoice(program, (), "stopped at a limit", before, before, stopped=True)
+    told = f"P(unresolved) > {bar:.3f}, fitted to {readings} readings"
+    report = ({"threshold": bar, "readings": readings, "before": control.bar},)
+    if after < before:
+        why = f"{told}, is worse on dev ({after:.3f}, {before:.3f} with {control.bar:.3f})"
+        return ThresholdChoice(program, (), why, before, before, report)
+    why = f"{told}: objective ({objective}) on dev {after:.3f}, {before:.3f} with {control.bar:.3f}"
+    return ThresholdChoice(fitted, (), why, before, after, report)
 
 
 class _Deciding(dspy.Module):  # type: ignore[misc]

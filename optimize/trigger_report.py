@@ -20,6 +20,7 @@ from metrics.significance import Interval, mean_interval
 from optimize.errors import RunError
 from optimize.rows import HopRow, PredictionRow
 from optimize.saved import SavedRun
+from programs.trigger import fit_threshold, stated
 
 CAUSES = (
     "granularity mismatch",
@@ -105,6 +106,16 @@ class Case:
         parents = {h.parent for h in self.nodes}
         split = [h for h in self.row.hops if h.id in parents]
         return len(split), sum("split, repaired" in h.note for h in split)
+
+    @property
+    def reading(self) -> tuple[float, bool] | None:
+        """The root's stated P(unresolved), and whether its k passages truly lack a gold passage;
+        None where either is not known."""
+        probability = stated(self.root.note)
+        if probability is None or (self.question.answerable and not self.gold):
+            return None
+        lacks = not (self.question.answerable and self.covered(self.root.passages[: self.k]))
+        return probability, lacks
 
     def measured(self) -> dict[str, float | None]:
         """Each measure of this question; None where it doesn't apply."""
@@ -205,6 +216,18 @@ def _measures(cases: Sequence[Case], seed: int) -> dict[str, Interval | None]:
             values = [v for row in rows if (v := row[name]) is not None]
         found[name] = mean_interval(values, seed=seed) if values else None
     return found
+
+
+def fitted_threshold(cases: Sequence[Case], expand: float, fail: float) -> tuple[float, int]:
+    """The threshold that would have cost least at the roots of a run of ``hiq_threshold``, and the
+    number of readings it was fitted to. Raises ``RunError`` when no reading stated a probability.
+    """
+    readings = [reading for case in cases if (reading := case.reading) is not None]
+    if not readings:
+        raise RunError(
+            "no reading stated P(unresolved): a threshold is fitted to a run of hiq_threshold"
+        )
+    return fit_threshold(readings, expand, fail), len(readings)
 
 
 def sample_cases(

@@ -1,6 +1,7 @@
 """Which LM failures stop a whole run, and which may pass when tried again.
 
-DSPy retries transient failures itself (``num_retries``); what is judged here comes after that.
+Transient failures are tried again before (by ``EndpointLM``, or DSPy's ``num_retries``); what is
+judged here comes after that.
 """
 
 from __future__ import annotations
@@ -61,12 +62,18 @@ def is_configuration_fault(fault: BaseException) -> str | None:
 
 def is_transient(fault: BaseException) -> bool:
     """Whether the same call may succeed later."""
-    from dspy.utils.exceptions import is_retryable_lm_error
+    return may_pass(fault) and is_configuration_fault(fault) is None
 
-    return (
-        isinstance(fault, Exception)
-        and is_retryable_lm_error(fault)
-        and is_configuration_fault(fault) is None
+
+def may_pass(fault: BaseException) -> bool:
+    """Whether an LM call that failed so is worth another try: what DSPy says, and a success (200)
+    whose body is not the API's, such as a gateway's page."""
+    from dspy.utils.exceptions import LMProviderError, is_retryable_lm_error
+
+    if not isinstance(fault, Exception):
+        return False
+    return is_retryable_lm_error(fault) or (
+        isinstance(fault, LMProviderError) and fault.status == 200
     )
 
 

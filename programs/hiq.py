@@ -4,13 +4,14 @@ evidence fails to answer it, and only as far as the corpus asks for."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, ClassVar
 
 import dspy
 
 from programs.budget import HopBudget, Knob, think
+from programs.errors import ProgramError
 from programs.evidence import Conclusion, Evidence, Hop, normal_query
 from programs.fan_out import fan_out
 from programs.hiq_control import Control
@@ -98,6 +99,16 @@ class HiQ(MultiHopProgram):
                 sound = {"fault": "", "covers": True}
                 self.verifier = Step(VerifySplit, "verifier", fallback=sound)
                 self.repairer = Step(RepairSplit, "expander", fallback={"needs": []})
+
+    def with_threshold(self, threshold: float) -> HiQ:
+        """A copy with another bar of the soft trigger. Raises ``ProgramError`` when there is none,
+        or when it is no probability."""
+        if self.control.trigger != "threshold":
+            raise ProgramError(f"{self.info.name} has no soft trigger: see hiq_threshold")
+        copied: HiQ = self.deepcopy()
+        copied.control = replace(self.control, threshold=threshold)
+        copied.arguments = asdict(copied.control)
+        return copied
 
     def solve(self, question: str, evidence: Evidence) -> Conclusion:
         tree = QueryTree(question, evidence)

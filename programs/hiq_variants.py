@@ -54,7 +54,8 @@ class HiQThreshold(HiQ):
     """The soft trigger: split where P(unresolved) exceeds the cost of expanding against failing.
 
     ``threshold`` gives the bar itself; without it, it is ``expand_cost / fail_cost``.
-    ``programs.trigger.fit_threshold`` fits one to what readings stated.
+    ``hopsmith trigger RUN --fit`` fits one to what readings stated, and ``hopsmith compile
+    --thresholds`` does so on train.
     """
 
     info = MethodInfo(

@@ -11,7 +11,7 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 
 from programs.errors import ProgramError
-from programs.faults import StopRun, is_configuration_fault
+from programs.faults import StopRun, is_configuration_fault, may_pass
 from programs.scope import current, entering
 
 ROLE_LMS = "hopsmith_role_lms"
@@ -22,9 +22,10 @@ a predictor (``get_lm`` would raise, ``reset`` would wipe them, a saved state wo
 class Step(dspy.Predict):  # type: ignore[misc]
     """A predictor with a role.
 
-    A reply that does not parse, or an LM that errs, is retried once, with an account of what was
-    wrong in the prompt (else the cache would replay the bad reply) and without thresholds. When
-    that fails too the step returns ``fallback`` with ``error`` set; it raises only what must stop
+    A reply that does not parse is asked for once more, with an account of what was wrong in the
+    prompt (else the cache would replay the bad reply) and without thresholds. When that fails too,
+    or the LM itself does (it has been asked again already: ``EndpointLM``), the step returns
+    ``fallback`` with ``error`` set; it raises only what must stop
     the whole run (``StopRun``: a wrong key, an unknown model) and the signals of meter and cancel
     flag.
     """
@@ -65,6 +66,8 @@ class Step(dspy.Predict):  # type: ignore[misc]
             return super().forward(signature=signature, **inputs)
         except Exception as first:
             problem = _problem(first)
+            if may_pass(first):
+                return dspy.Prediction(**self.fallback, error=problem)
         retry = signature.append("format_problem", _FORMAT_PROBLEM, type_=str)
         try:
             return dspy.Predict.forward(

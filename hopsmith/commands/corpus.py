@@ -194,7 +194,7 @@ def delete(
     if not gone:
         raise HopsmithError("nothing to delete: give ids, or a --where that some passage meets")
     report = delete_passages(folder, gone)
-    _say_report(report, f"deleted {report.changed:,} passages", json)
+    _say_report(report, f"deleted {report.changed:,} passage{'s' * (report.changed != 1)}", json)
 
 
 def search(

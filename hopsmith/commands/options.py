@@ -173,6 +173,12 @@ def is_ray(runner: str) -> bool:
     return runner == "ray"
 
 
+def on_command_line(context: typer.Context, name: str) -> bool:
+    """Whether a flag that has a default was given."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 def alone(pipeline: Path | None, **flags: Any) -> None:
     """Refuse flags that an exported pipeline has settled already."""
     from hopsmith.errors import HopsmithError

@@ -20,6 +20,7 @@ def register(app: typer.Typer) -> None:
 
 
 def compile_(
+    context: typer.Context,
     out: Annotated[Path, typer.Option("--out", help="The compile's folder.")],
     method: opt.Method = "decompose",
     benchmark: opt.Bench = None,
@@ -152,7 +153,7 @@ def compile_(
         raise HopsmithError(f"--prefer {prefer!r}: there are cheap, balanced and best")
     opt.no_file(out)
     refuse_gold(method)
-    opt.alone(pipeline, arg=arg)
+    opt.alone(pipeline, method=opt.on_command_line(context, "method"), arg=arg)
     settings = opt.settings_flags(
         lm=lm,
         role_lm=role_lm,

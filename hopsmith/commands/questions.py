@@ -18,6 +18,7 @@ def register(app: typer.Typer) -> None:
 
 
 def ask(
+    context: typer.Context,
     question: Annotated[str, typer.Argument(help="The question.")],
     method: opt.Method = "decompose",
     pipeline: opt.Pipeline = None,
@@ -70,7 +71,8 @@ def ask(
     )
     if not question.strip():
         raise HopsmithError('the question is empty: hopsmith ask "…" --index DIR')
-    opt.alone(pipeline, budget=budget, arg=arg, rerank=opt.changing(rerank))
+    given = opt.on_command_line(context, "method")
+    opt.alone(pipeline, method=given, budget=budget, arg=arg, rerank=opt.changing(rerank))
     if html is not None and not html.absolute().parent.is_dir():
         raise HopsmithError(f"--html {html}: there is no folder {html.absolute().parent}")
     if pipeline is not None:
@@ -131,6 +133,7 @@ def ask(
 
 
 def evaluate(
+    context: typer.Context,
     method: opt.Method = "decompose",
     pipeline: opt.Pipeline = None,
     force: opt.Force = False,
@@ -199,7 +202,8 @@ def evaluate(
         max_calls=max_calls,
         max_cost=max_cost,
     )
-    opt.alone(pipeline, budget=budget, arg=arg, rerank=opt.changing(rerank))
+    given = opt.on_command_line(context, "method")
+    opt.alone(pipeline, method=given, budget=budget, arg=arg, rerank=opt.changing(rerank))
     files = files_of(split, data)
     bench = load_benchmark(benchmark or "own", corpus=corpus, seed=settings.seed, **files)
     say_faults(bench)

@@ -151,7 +151,7 @@ def _list(json: bool) -> None:
         return
     table = Table()
     for column in ("study", "what it is", "source", "methods", "benchmarks"):
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column == "study")
     for s in STUDIES:
         table.add_row(s.name, s.title, s.source, ", ".join(s.methods), ", ".join(s.benchmarks))
     out.print(table)

@@ -30,6 +30,10 @@ def trigger(
     labels: Annotated[
         Path | None, typer.Option("--labels", help="Labelled cases: shares by cause.")
     ] = None,
+    fit: Annotated[
+        bool,
+        typer.Option("--fit", help="Of a run of hiq_threshold: the threshold that costs least."),
+    ] = False,
     seed: opt.Seed = None,
     json: opt.Json = False,
 ) -> None:
@@ -38,7 +42,13 @@ def trigger(
     from hopsmith.errors import HopsmithError
     from hopsmith.show import print_json
     from optimize.saved import read_run
-    from optimize.trigger_report import cases_of, causes, sample_cases, trigger_report
+    from optimize.trigger_report import (
+        cases_of,
+        causes,
+        fitted_threshold,
+        sample_cases,
+        trigger_report,
+    )
 
     ids = excluded_ids(exclude)
     saved = read_run(run)
@@ -54,10 +64,20 @@ def trigger(
     shares = causes(_labelled(labels)) if labels is not None else {}
     if shares:
         told["causes"] = {cause: share.value for cause, share in shares.items()}
+    if fit:
+        control = (saved.header.identity.get("program") or {}).get("arguments") or {}
+        costs = float(control.get("expand_cost", 1)), float(control.get("fail_cost", 4))
+        threshold, readings = fitted_threshold(cases, *costs)
+        told["fitted"] = {"threshold": threshold, "readings": readings}
     if json:
         print_json(told)
         return
     _print(report, shares)
+    if fit:
+        print(
+            f"fitted to {readings} readings at costs {costs[0]:g} (expand) and {costs[1]:g} "
+            f"(fail): --method hiq_threshold --arg threshold={threshold:.3f}"
+        )
     if sample:
         print(f"{told['sampled']['cases']} cases to label are in {out} (field cause)")
 

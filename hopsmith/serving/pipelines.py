@@ -150,7 +150,9 @@ def hasty(lm: Any, seconds: float) -> Any:
     if not isinstance(lm, EndpointLM):
         return lm
     patience = min(float(lm.kwargs.get("timeout") or seconds), seconds)
-    return lm.copy(timeout=patience, num_retries=min(lm.num_retries, RETRIES))
+    quick = lm.copy(timeout=patience)
+    quick.retries = min(lm.retries, RETRIES)
+    return quick
 
 
 def find_export(where: str, scratch: Path) -> Path:

@@ -92,7 +92,7 @@ class Service:
     def keep(self, asked: Asked, end: End) -> None:
         text = f" {asked.question!r} → {end.answer!r}" if self.log_questions else ""
         log.info(
-            "%s %s: %s, %d hops, %.2f s%s",
+            "%s %s: %s, hops %d, %.2f s%s",
             asked.id,
             asked.served.name,
             end.stop_reason,

@@ -1,4 +1,4 @@
-"""A real browser, for the tests of pages."""
+"""A real browser for the tests of pages, and an LM endpoint that can fail."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+from tests.hopsmith.faulty_lm import FaultyLM
 
 CHROMIUM = os.environ.get("HOPSMITH_CHROMIUM") or shutil.which("chromium")
 
@@ -22,3 +24,13 @@ def chromium() -> Iterator[Any]:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def faulty() -> Iterator[FaultyLM]:
+    lm = FaultyLM()
+    try:
+        yield lm
+    finally:
+        lm.release.set()
+        lm.down()

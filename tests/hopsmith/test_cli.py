@@ -373,3 +373,12 @@ def test_methods_never_cuts_a_name(
     monkeypatch.setattr(show, "out", rich.console.Console(width=80))
     _, out, _ = run(capsys, "methods")
     assert [name for name in methods() if f" {name} " not in out] == []
+
+
+def test_an_exported_pipeline_takes_no_other_method(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["ask", "Who?", "--pipeline", tmp_path, "--index", tmp_path, "--method", "decompose"]
+    code, _, err = run(capsys, *words)
+    assert code == 2
+    assert "--method can't change an exported pipeline" in one_line(err)

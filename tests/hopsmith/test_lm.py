@@ -123,7 +123,7 @@ def _no_keys_about(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def lm_at(endpoint: Endpoint, name: str = "m", **settings: Any) -> Any:
     settings = {"lm_cache": False, "api_base": endpoint.url, **settings}
     lm = make_lm(load_settings(lm=name, **settings))
-    lm.num_retries = 0
+    lm.retries = 0
     return lm
 
 
@@ -323,7 +323,7 @@ def test_a_passing_fault_is_transient_and_stops_nothing(
 def test_a_passing_fault_is_tried_again(endpoint: Endpoint) -> None:
     endpoint.failures = [(429, "slow down", "rate_limit_exceeded"), (503, "loading", None)]
     lm = lm_at(endpoint)
-    lm.num_retries = 3
+    lm.retries = 3
     assert lm("hi") == [endpoint.text]
     assert len(endpoint.asked) == 3
 
@@ -333,7 +333,7 @@ def test_an_endpoint_that_is_not_there_stops_the_run() -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     lm = make_lm(load_settings(lm="m", api_base=f"http://127.0.0.1:{port}/v1", lm_cache=False))
-    lm.num_retries = 0
+    lm.retries = 0
     with pytest.raises(dspy.utils.exceptions.LMError) as raised:
         lm("hi")
     assert "--api-base" in (is_configuration_fault(raised.value) or "")

@@ -18,6 +18,7 @@ from optimize.thresholds import ThresholdSettings, tune_thresholds
 from programs import MultiHopProgram, build, fingerprint
 from programs.decisions import decisions, set_threshold
 from programs.errors import ProgramError
+from programs.hiq import HiQ
 from signatures import Sufficiency
 
 
@@ -123,3 +124,33 @@ def test_a_threshold_is_a_probability(words: Any, value: float) -> None:
 def test_an_unknown_decision_names_those_there_are(words: Any) -> None:
     with pytest.raises(ProgramError, match=r"there are: controller\.done"):
         set_threshold(build("agentic", words), "controller", "finished", 0.5)
+
+
+class Doubtful(OracleAdapter):
+    """A reader that states 0.4 where it found the answer, and 0.9 where it did not."""
+
+    def __call__(
+        self, lm: Any, lm_kwargs: Any, signature: type[dspy.Signature], demos: Any, inputs: Any
+    ) -> list[dict[str, Any]]:
+        (outputs,) = super().__call__(lm, lm_kwargs, signature, demos, inputs)
+        if "unresolved" in outputs:
+            outputs["unresolved"] = 0.4 if outputs["answer"] else 0.9
+            outputs["answer"] = outputs["answer"] or "Tamsin"
+        return [outputs]
+
+
+def test_the_bar_of_the_soft_trigger_is_fitted_to_what_readings_stated(
+    world: Benchmark, words: Any, tmp_path: Path
+) -> None:
+    program = build("hiq_threshold", words)
+    assert isinstance(program, HiQ)
+    with asking(world, Doubtful):
+        choice = fit(world, program, tmp_path)
+    assert isinstance(choice.program, HiQ)
+    assert program.control.bar == 0.25
+    assert 0.4 <= choice.program.control.bar < 0.9
+    assert choice.program.arguments["threshold"] == choice.program.control.bar
+    assert choice.after >= choice.before
+    assert fingerprint(choice.program) != fingerprint(program)
+    with pytest.raises(ProgramError, match="no soft trigger"):
+        HiQ(words).with_threshold(0.5)

@@ -17,7 +17,15 @@ from optimize.evaluate import evaluate
 from optimize.rows import HopRow, PredictionRow
 from optimize.run import close_run, header, open_run
 from optimize.saved import SavedRun, read_run
-from optimize.trigger_report import CAUSES, Case, cases_of, causes, sample_cases, trigger_report
+from optimize.trigger_report import (
+    CAUSES,
+    Case,
+    cases_of,
+    causes,
+    fitted_threshold,
+    sample_cases,
+    trigger_report,
+)
 from programs import build
 
 GOLD = ("g1", "g2")
@@ -144,3 +152,18 @@ def test_a_run_of_another_method_is_refused(run: SavedRun, tmp_path: Path) -> No
     other = replace(run, header=run.header.model_copy(update={"method": "ircot"}))
     with pytest.raises(RunError, match="a run of ircot"):
         cases_of(other)
+
+
+def read(probability: float, *passages: str) -> Case:
+    note = f"P(unresolved) {probability:.3f} > 0.250"
+    return case(hop(0, None, passages, note=note))
+
+
+def test_a_threshold_is_fitted_to_what_the_roots_stated() -> None:
+    lacking = [read(p, "g1", "x") for p in (0.7, 0.8, 0.9)]
+    whole = [read(p, "g1", "g2") for p in (0.1, 0.3, 0.6)]
+    threshold, readings = fitted_threshold([*lacking, *whole], 1, 4)
+    assert readings == 6
+    assert 0.6 <= threshold < 0.7
+    with pytest.raises(RunError, match="a run of hiq_threshold"):
+        fitted_threshold([case(hop(0, None, ("g1", "x")))], 1, 4)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -144,92 +141,6 @@ def serve(words: Retriever) -> Iterator[Callable[..., Live]]:
             return stack.enter_context(live(service, token=token, admin_token=admin_token))
 
         yield start
-
-
-class FaultyLM:
-    """An OpenAI-compatible server in this process that can fail in every way that one does.
-
-    ``mode`` is ``good``, ``garbage`` (no fields), ``html`` (no API), ``hangs`` (until ``release``)
-    or a status. ``requests`` are the bodies received.
-    """
-
-    def __init__(self) -> None:
-        self.mode = "good"
-        self.reply: Callable[[dict[str, Any]], Any] = lambda body: {"answer": "Tamsin"}
-        self.requests: list[dict[str, Any]] = []
-        self.release = threading.Event()
-        self.arrived = threading.Event()
-        self.port = 0
-        self.up()
-
-    def up(self) -> None:
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self.send(200, {"object": "list", "data": []})
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                outer.requests.append(body)
-                outer.arrived.set()
-                if outer.mode == "hangs":
-                    outer.release.wait(20)
-                if outer.mode.isdigit():
-                    self.send(int(outer.mode), {"error": {"message": "planted failure"}})
-                elif outer.mode == "html":
-                    self.send(200, "<html>welcome</html>")
-                else:
-                    garbage = outer.mode == "garbage"
-                    text = "lorem ipsum" if garbage else json.dumps(outer.reply(body))
-                    self.send(200, completion(text))
-
-            def send(self, status: int, body: Any) -> None:
-                data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-                with contextlib.suppress(OSError):
-                    self.send_response(status)
-                    self.send_header("Content-Type", "application/json")
-                    self.send_header("Content-Length", str(len(data)))
-                    self.end_headers()
-                    self.wfile.write(data)
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
-        self.server.daemon_threads = True
-        self.port = self.server.server_address[1]
-        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
-
-    def down(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/v1"
-
-
-def completion(text: str) -> dict[str, Any]:
-    message = {"role": "assistant", "content": text}
-    return {
-        "id": "c",
-        "object": "chat.completion",
-        "created": 0,
-        "model": "m",
-        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": 100, "completion_tokens": 5, "total_tokens": 105},
-    }
-
-
-@pytest.fixture
-def faulty() -> Iterator[FaultyLM]:
-    lm = FaultyLM()
-    try:
-        yield lm
-    finally:
-        lm.release.set()
-        lm.down()
 
 
 @pytest.fixture

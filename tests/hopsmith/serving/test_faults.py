@@ -102,7 +102,7 @@ def test_a_slow_lm_ends_at_the_deadline_and_gives_its_place_back(over: Any, faul
 def test_the_lm_is_not_waited_for_longer_than_a_question_may_take(over: Any) -> None:
     lm = over(limits=Limits(seconds=7)).service.catalogue.get(None).context["lm"]
     assert lm.kwargs["timeout"] == 7
-    assert lm.num_retries == 1
+    assert lm.retries == 1
 
 
 @pytest.fixture
