@@ -22,6 +22,7 @@ from benchmarks.lookup import LookupRetriever
 from benchmarks.oracle import ANSWERERS, OracleAdapter
 from benchmarks.scripted import stand_in
 from hopsmith.errors import HopsmithError
+from hopsmith.knowledge import GraphPlace
 from programs import MultiHopProgram, ProgramError, build, methods
 from programs.scope import Meter, Scope, entering
 from signatures import Answer
@@ -165,7 +166,7 @@ def bench_methods(
     repeats: int = 3,
     say: Callable[[str], None] = lambda line: None,
 ) -> MethodsReport:
-    """Measure the methods named, or all that need nothing besides a retriever.
+    """Measure the methods named, or all; those that walk a graph walk the facts of the world.
 
     Raises ``HopsmithError`` for a name that isn't there.
     """
@@ -176,9 +177,12 @@ def bench_methods(
     question = world.questions["dev"][0]
     report = MethodsReport(latency, repeats)
     programs: dict[str, MultiHopProgram] = {}
+    graph = GraphPlace(benchmark=world)
     for name in names or methods():
+        retriever = LookupRetriever(question, world.corpus)
         try:
-            programs[name] = build(name, LookupRetriever(question, world.corpus))
+            known = graph.for_method(name, retriever)
+            programs[name] = build(name, retriever, knowledge=known)
         except ProgramError as fault:
             report.left_out[name] = str(fault)
     slow, fast = TimedOracle([question], latency), TimedOracle([question], 0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from retrieval.errors import QueryError
@@ -13,6 +13,9 @@ BATCH = 32
 """Queries in a batch, and in a round."""
 REFERENCE = "colbert-ai"
 """colbert-ai's own ``Searcher``, over the PLAID index of the bench."""
+
+ANY_INDEX = ("dense", "bm25")
+"""Engines that read no token vectors: how those are kept is the same to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,8 @@ class Contender:
     @property
     def name(self) -> str:
         """As ``--engines`` says it."""
-        return self.engine if self.vectors == "float16" else f"{self.engine}-{self.vectors}"
+        plain = self.vectors == "float16" or self.engine in ANY_INDEX
+        return self.engine if plain else f"{self.engine}-{self.vectors}"
 
     @property
     def index(self) -> str:
@@ -53,12 +57,19 @@ CONTENDERS = (
 
 
 def contenders(names: Iterable[str]) -> tuple[Contender, ...]:
-    """Those of these names, in the bench's order. Raises ``QueryError`` for a name there isn't."""
+    """Those of these names, in the bench's order, over as few indexes as they need. Raises
+    ``QueryError`` for a name there isn't."""
     wanted = set(names)
     known = {c.name: c for c in (*CONTENDERS, Contender("exact", "pq"))}
     if unknown := wanted - set(known):
         raise QueryError(f"no engine {sorted(unknown)}; the bench has {', '.join(known)}")
-    return tuple(c for name, c in known.items() if name in wanted)
+    chosen = [c for name, c in known.items() if name in wanted]
+    kept = {c.vectors for c in chosen if c.engine not in ANY_INDEX}
+    if len(kept) == 1:
+        chosen = [
+            replace(c, vectors=v) if c.engine in ANY_INDEX else c for v in kept for c in chosen
+        ]
+    return tuple(chosen)
 
 
 @dataclass(frozen=True, slots=True)

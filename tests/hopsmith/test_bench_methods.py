@@ -73,8 +73,8 @@ def test_the_command_prints_one_object(capsys: pytest.CaptureFixture[str]) -> No
     finally:
         sys.argv = before
     report = json.loads(capsys.readouterr().out)
-    assert [m["method"] for m in report["methods"]] == ["single_shot"]
-    assert "graph" in report["left_out"]
+    assert [m["method"] for m in report["methods"]] == ["single_shot", "graph"]
+    assert not report["left_out"]
     assert report["predict_ms"] > 0
     assert report["parallel_ms"] > 0
 

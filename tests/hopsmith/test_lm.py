@@ -12,7 +12,9 @@ from typing import Any
 
 import dspy
 import pytest
+from tenacity import RetryCallState
 
+from hopsmith.endpoint import _may_pass, _wait
 from hopsmith.errors import HopsmithError
 from hopsmith.lm import configure_cache, lm_identity, make_adapter, make_lm, role_lms
 from hopsmith.settings import load_settings
@@ -326,6 +328,26 @@ def test_a_passing_fault_is_tried_again(endpoint: Endpoint) -> None:
     lm.retries = 3
     assert lm("hi") == [endpoint.text]
     assert len(endpoint.asked) == 3
+
+
+def test_waits_grow_obey_the_endpoint_and_never_coincide() -> None:
+    def waits(attempt: int, **said: Any) -> list[float]:
+        fault = dspy.utils.exceptions.LMRateLimitError("slow down", model="m", **said)
+        state = RetryCallState(None, None, (), {})
+        state.attempt_number = attempt
+        state.set_exception((type(fault), fault, None))
+        return [_wait(state) for _ in range(50)]
+
+    for attempt, least in ((1, 1), (2, 2), (3, 4)):
+        found = waits(attempt)
+        assert least <= min(found) < max(found) <= least + 1
+    told = waits(1, retry_after=20)
+    assert 20 <= min(told) < max(told) <= 21
+
+
+def test_an_endpoint_that_wants_an_hour_is_not_waited_for(endpoint: Endpoint) -> None:
+    fault = dspy.utils.exceptions.LMRateLimitError("slow down", model="m", retry_after=3600)
+    assert not _may_pass(fault)
 
 
 def test_an_endpoint_that_is_not_there_stops_the_run() -> None:

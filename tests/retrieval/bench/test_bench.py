@@ -114,6 +114,8 @@ def test_questions_without_gold_are_refused(world: Benchmark, tmp_path: Path) ->
 
 def test_contenders_are_named_and_others_refused() -> None:
     assert [c.name for c in contenders(["bm25", "two-stage-pq"])] == ["two-stage-pq", "bm25"]
+    assert {c.index for c in contenders(["bm25", "dense", "two-stage-pq"])} == {"pq"}
+    assert {c.index for c in contenders(["bm25", "exact"])} == {"float16"}
     with pytest.raises(QueryError, match=r"no engine \['bm26'\].*two-stage-pq"):
         contenders(["bm26"])
 
