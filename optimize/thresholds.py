@@ -15,7 +15,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import dspy
 
@@ -66,7 +66,12 @@ class ThresholdChoice:
 
 def need(program: MultiHopProgram, settings: ThresholdSettings, train: int) -> int:
     """Times that the program will answer a question, with an LM that states round numbers."""
-    return len(decisions(program)) * STATED * min(settings.questions, train)
+    passes = len(decisions(program)) * STATED + _softly_triggered(program)
+    return passes * min(settings.questions, train)
+
+
+def _softly_triggered(program: MultiHopProgram) -> TypeGuard[HiQ]:
+    return isinstance(program, HiQ) and program.control.trigger == "threshold"
 
 
 def tune_thresholds(
@@ -98,7 +103,7 @@ def tune_thresholds(
     if len(chosen) > settings.questions:
         chosen = random.Random(settings.seed).sample(chosen, settings.questions)
     bar: ThresholdChoice | None = None
-    if isinstance(program, HiQ) and program.control.trigger == "threshold":
+    if _softly_triggered(program):
         bar = _fit_trigger(program, chosen, objective, store, workers, before, mean)
         program = bar.program
     if bar is not None and (bar.stopped or not decisions(program)):

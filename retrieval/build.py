@@ -81,6 +81,10 @@ def build_index(
     if engine == "plaid":
         check_compiler()
     settings = checked(settings or {})
+    if settings and engine == "bm25":
+        raise IndexFault(
+            f"bm25 has no setting {', '.join(settings)}: leave it out, or take --engine two-stage"
+        )
     coder = _coder(out, engine, checkpoint, embedder)
     with making(out) as folder:
         passages = _some(unique(corpus))

@@ -24,6 +24,7 @@ def register(app: typer.Typer) -> None:
     app.command()(index)
     app.command()(add)
     app.command()(delete)
+    app.command()(compact)
     app.command()(search)
 
 
@@ -195,6 +196,18 @@ def delete(
         raise HopsmithError("nothing to delete: give ids, or a --where that some passage meets")
     report = delete_passages(folder, gone)
     _say_report(report, f"deleted {report.changed:,} passage{'s' * (report.changed != 1)}", json)
+
+
+def compact(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="An index folder.")],
+    json: opt.Json = False,
+) -> None:
+    """Merge an index's segments and drop what was deleted. Adding and deleting do so by themselves
+    when it pays."""
+    from retrieval import compact as merge
+
+    report = merge(folder)
+    _say_report(report, f"compacted to {report.passages:,} passages", json)
 
 
 def search(

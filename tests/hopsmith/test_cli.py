@@ -57,6 +57,9 @@ def test_index_add_delete_and_search(
     assert found[0]["id"] == "new"
     assert set(found[0]) == {"id", "title", "score", "rank"}
     assert run(capsys, "delete", out, "new")[0] == 0
+    code, told, _ = run(capsys, "compact", out, "--json")
+    assert (code, json.loads(told)["passages"]) == (0, 6)
+    assert len(list((out / "segments").iterdir())) == 1
     _, told, _ = run(capsys, "search", new.title, "--index", out, "--json")
     assert "new" not in [p["id"] for p in json.loads(told)["results"][0]]
 

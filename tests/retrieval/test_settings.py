@@ -37,6 +37,11 @@ def test_a_setting_that_cannot_be_is_refused(
     assert not (tmp_path / "index").exists()
 
 
+def test_an_index_of_words_alone_takes_no_setting(world: Benchmark, tmp_path: Path) -> None:
+    with pytest.raises(IndexFault, match="bm25 has no setting pool"):
+        build_index(world.corpus, tmp_path / "index", engine="bm25", settings={"pool": 9})
+
+
 def test_a_setting_is_part_of_the_identity_and_none_is_the_default(small_index: Path) -> None:
     plain = open_index(small_index, engine="two-stage", pool=None)
     other = open_index(small_index, engine="two-stage", pool=20, pooled_weight=0.5)
