@@ -102,15 +102,16 @@ def reproduce(
         for one in settings:
             for column in study.columns:
                 work = _Cell(study, column, bench, questions, retriever, material, folder, ledger)
-                work.run(_for(column, one, material), done, dry_run=dry_run)
+                work.run(_for(study, column, one, material), done, dry_run=dry_run)
                 if done.stopped is not None:
                     return done
     return done
 
 
-def _for(column: Column, settings: Settings, material: Material) -> Settings:
-    """Settings of a column: the writer's LM, the reasoning effort."""
-    update: dict[str, Any] = {}
+def _for(study: Study, column: Column, settings: Settings, material: Material) -> Settings:
+    """Settings of a column: the writer's LM, the reasoning effort. What is measured in seconds is
+    asked for without the cache, in which one method would find another's answers."""
+    update: dict[str, Any] = {"lm_cache": False} if study.kind == "cost" else {}
     if column.writer and material.reasoning_lm is not None:
         update["role_lm"] = {**settings.role_lm, "writer": material.reasoning_lm}
     if column.effort is not None:

@@ -151,6 +151,8 @@ def _cell(study: Study, result: Result | None) -> str:
 
 
 def _number(value: float) -> str:
+    if 0 < abs(value) < 0.01:
+        return f"{value:.2g}"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3f}"
 
 

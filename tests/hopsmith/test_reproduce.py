@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from hopsmith.cli import app, guarded
+from hopsmith.reproducing import Material, _for
+from hopsmith.settings import load_settings
 from optimize.studies import STUDIES, study
-from optimize.study_table import Result, averages, ratios, spread
+from optimize.study_table import Result, averages, ratios, spread, tables
 from programs import methods
 
 
@@ -155,3 +157,16 @@ def test_bad_input_names_the_mend(
     code, _, err = call("reproduce", *words, capsys=capsys)
     assert code == 2
     assert said in err
+
+
+def test_seconds_are_never_those_of_the_lm_cache() -> None:
+    settings, material = load_settings(lm="local"), Material({}, {})
+    (column,) = study("hiq-cost").columns
+    assert not _for(study("hiq-cost"), column, settings, material).lm_cache
+    assert _for(study("hiq-ablation"), column, settings, material).lm_cache
+
+
+def test_small_amounts_of_money_are_shown() -> None:
+    shown = [Result("lm", "", "ircot", "musique", "cost", 0.000523)]
+    (table,) = tables(study("hiq-cost"), shown)
+    assert table.rows == (("cost", "ircot", "0.00052"),)
