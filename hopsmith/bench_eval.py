@@ -21,12 +21,14 @@ import dspy
 from benchmarks import Question
 from benchmarks.scripted import stand_in
 from hopsmith.bench_methods import TimedOracle
+from hopsmith.errors import HopsmithError
 from hopsmith.serving.bench import resident
 from optimize.answers import AnswerStore
 from optimize.evaluate import evaluate
 from optimize.passages import PassageFile
 from optimize.run import PASSAGES, ROWS
 from programs import build
+from programs.fan_out import WIDTH
 from retrieval import Passage, Retriever
 
 BLOCK = 50
@@ -105,7 +107,9 @@ def bench_eval(
     retriever: Any,
     say: Callable[[int, int], None] = lambda done, total: None,
 ) -> EvalReport:
-    """Ask the questions one at a time and search bare in turns; ``say`` is told (done, total)."""
+    """Ask the questions one at a time, each one's calls one after another, and search bare in
+    turns; ``say`` is told (done, total). Raises ``HopsmithError`` for a method that searches
+    nothing."""
     recording = Recording(retriever)
     program = build(method, recording)
     oracle = TimedOracle(questions, 0.0)
@@ -120,7 +124,9 @@ def bench_eval(
         done = 0
         for block in blocks:
             _forget(retriever)
-            with dspy.context(lm=stand_in("bench/lm"), adapter=oracle, disable_history=True):
+            with dspy.context(
+                lm=stand_in("bench/lm"), adapter=oracle, disable_history=True, **{WIDTH: 1}
+            ):
                 start = time.perf_counter()
                 evaluate(program, block, store=store, keep=texts.keep, workers=1)
                 wall = time.perf_counter() - start
@@ -130,6 +136,8 @@ def bench_eval(
             for asked in recording.asked:
                 retriever.search(*asked)
             bare.append(time.perf_counter() - start)
+            if not recording.asked:
+                raise HopsmithError(f"{method} searches nothing: bench a method that does")
             calls += len(oracle.calls)
             searches += len(recording.asked)
             queries += sum(len(asked) for asked, _, _ in recording.asked)

@@ -54,7 +54,7 @@ class EndpointLM(LM):
     ) -> None:
         """``endpoint`` is a URL, or a provider's name; the first LM of an endpoint sets its
         ``at_once``. ``window`` is in tokens, None to ask the endpoint or the catalogue."""
-        super().__init__(model, num_retries=0, **options)
+        super().__init__(model, **{**options, "num_retries": 0})
         self.endpoint = endpoint
         self.at_once = at_once
         self.window = window

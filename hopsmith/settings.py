@@ -77,7 +77,7 @@ class Settings(BaseSettings):
     default the user's cache folder."""
     workers: int | None = Field(None, ge=1, le=256)
     """Questions at once; by default 1 for ``local`` and 8 for others."""
-    lm_timeout: float = Field(600, gt=0)
+    lm_timeout: float = Field(600.0, gt=0)
     """Seconds to wait for an LM's reply before it is asked again: a weak machine reads 60 tokens a
     second."""
     lm_cache: bool = True

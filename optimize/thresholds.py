@@ -172,10 +172,10 @@ def _fit_trigger(
         asked = evaluate(
             program, questions, answer_rule=objective.answer_rule, store=store, workers=workers
         )
-        rows = [r for r in zip(questions, asked.rows, strict=True) if r[1].hops]
-        cases = [Case(question, row, k) for question, row in rows]
+        pairs = zip(questions, asked.rows, strict=True)
+        cases = [Case(q, row, k) for q, row in pairs if row.hops and row.stop_reason != "error"]
         bar, readings = fitted_threshold(cases, control.expand_cost, control.fail_cost)
-        fitted = program.with_threshold(bar)
+        fitted = program if bar == control.bar else program.with_threshold(bar)
         after = mean(fitted)
     except RunError as fault:
         return ThresholdChoice(program, (), str(fault), before, before)

@@ -19,17 +19,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from optimize.run import write_json
 
 PARAM_LIMIT = 500
 """Characters; longer parameter values become text artifacts (MLflow cuts them)."""
 RETRY_SECONDS = 2.0
-AT_ONCE = 100
-"""Parameters, metrics or tags in one request: MLflow's own limit for parameters and tags."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -94,11 +90,6 @@ class TrackedRun:
     def dataset(self, name: str, digest: str, context: str) -> None:
         """A data set by name and hash, as the run's input."""
         self.tracker.send(self.key, "dataset", name=name, digest=digest[:36], context=context)
-
-
-def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """As many at a time as MLflow takes."""
-    return (items[at : at + AT_ONCE] for at in range(0, len(items), AT_ONCE))
 
 
 class Tracker:
@@ -264,19 +255,14 @@ class Tracker:
             changed = {n: v for n, v in event["values"].items() if known.get(n) != v}
             others = [RunTag(f"param.{n}", v) for n, v in changed.items() if n in known]
             params = [Param(n, v) for n, v in changed.items() if n not in known]
-            for some in _parts(params):
-                client.log_batch(run_id, params=some)
-            for some in _parts(others):
-                client.log_batch(run_id, tags=some)
+            client.log_batch(run_id, params=params, tags=others)
         elif kind == "metrics":
             at, step = event["at"], event["step"]
             metrics = [Metric(n, v, at, step) for n, v in event["values"].items()]
-            for some in _parts(metrics):
-                client.log_batch(run_id, metrics=some)
+            client.log_batch(run_id, metrics=metrics)
         elif kind == "tags":
             tags = [RunTag(n, v) for n, v in event["values"].items()]
-            for some in _parts(tags):
-                client.log_batch(run_id, tags=some)
+            client.log_batch(run_id, tags=tags)
         elif kind == "artifact":
             path = self.spool / event["path"]
             if path.is_dir():

@@ -21,7 +21,11 @@ from programs.step import ROLE_LMS
 from retrieval.contract import identity_of
 from signatures import RENDERING_VERSION, signature_hash
 
-SECRET_OR_PLACE = ("api_key", "api_base", "base_url", "headers", "extra_headers", "model_list")
+SECRET_OR_PLACE = (
+    *("api_key", "api_base", "base_url", "headers", "extra_headers", "model_list"),
+    "timeout",
+)
+"""Parameters of an LM that change no answer: keys, addresses, patience."""
 
 
 def describe(program: MultiHopProgram) -> dict[str, Any]:

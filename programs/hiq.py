@@ -192,7 +192,8 @@ class HiQ(MultiHopProgram):
         stated = reply.unresolved if answers else 1.0
         doubt = min(1.0, max(0.0, float(stated))) if stated == stated else 1.0
         made = reading(answers, reply.get("error"))
-        made["note"] = as_note(doubt, self.control.bar)
+        if answers:
+            made["note"] = as_note(doubt, self.control.bar)
         if answers and doubt > self.control.bar:
             made.update(answer=None, status="unresolved", candidates=tuple(answers))
         return made

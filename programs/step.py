@@ -24,7 +24,7 @@ class Step(dspy.Predict):  # type: ignore[misc]
 
     A reply that does not parse is asked for once more, with an account of what was wrong in the
     prompt (else the cache would replay the bad reply) and without thresholds. When that fails too,
-    or the LM itself does (it has been asked again already: ``EndpointLM``), the step returns
+    or the LM itself does (``EndpointLM`` and DSPy have asked it again by then), the step returns
     ``fallback`` with ``error`` set; it raises only what must stop
     the whole run (``StopRun``: a wrong key, an unknown model) and the signals of meter and cancel
     flag.

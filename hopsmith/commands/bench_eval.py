@@ -18,7 +18,7 @@ PASSAGES_EACH = 3
 def evaluation(
     method: opt.Method = "decompose",
     questions: Annotated[
-        int, typer.Option("--questions", min=50, help="Synthetic ones, chains of 2 to 4 hops.")
+        int, typer.Option("--questions", min=200, help="Synthetic ones, chains of 2 to 4 hops.")
     ] = 1000,
     benchmark: Annotated[
         str | None, typer.Option("--benchmark", help="Its dev questions instead (with --data).")

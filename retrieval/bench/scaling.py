@@ -26,7 +26,7 @@ def growth_table(reports: Sequence[BenchReport]) -> str:
                 f"{report.passages:>9,}  {s.engine:<13}{s.recall[5]:>7.3f}"
                 f"{s.recall_5_margin:>7.3f}{s.p50_ms:>8.1f}{s.p95_ms:>8.1f}{s.single_qps:>8.1f}"
             )
-            built = builds.get(_index(s))
+            built = builds.get(_index(report, s))
             if built is not None:
                 line += (
                     f"{built.seconds:>9.1f}{report.passages / built.seconds:>12.1f}"
@@ -72,17 +72,19 @@ def drawn(reports: Sequence[BenchReport], path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def _index(row: SearchRow) -> str:
+def _index(report: BenchReport, row: SearchRow) -> str:
     """The index whose cost counts for an engine: BM25 alone has none here."""
     if row.engine in ("plaid", "colbert-ai"):
         return "plaid"
     if row.engine == "bm25":
         return ""
+    if row.engine == "dense":
+        return next((b.index for b in report.builds if b.index != "plaid"), "")
     return "pq" if row.engine.endswith("-pq") else "float16"
 
 
 def _seconds(report: BenchReport, row: SearchRow) -> float | None:
-    return next((b.seconds for b in report.builds if b.index == _index(row)), None)
+    return next((b.seconds for b in report.builds if b.index == _index(report, row)), None)
 
 
 _MEASURES: tuple[tuple[str, Callable[[BenchReport, SearchRow], Any], float | None], ...] = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -16,7 +15,7 @@ class FaultyLM:
     ``release``), ``drops`` (the connection, in the middle of the reply) or a status.
 
     ``fails_first`` is how many of the requests to come fail in the mode, all when it is None.
-    ``requests`` are the bodies received, ``times`` when.
+    ``requests`` are the bodies received.
     """
 
     def __init__(self) -> None:
@@ -24,7 +23,6 @@ class FaultyLM:
         self.fails_first: int | None = None
         self.reply: Callable[[dict[str, Any]], Any] = lambda body: {"answer": "Tamsin"}
         self.requests: list[dict[str, Any]] = []
-        self.times: list[float] = []
         self._lock = threading.Lock()
         self.release = threading.Event()
         self.arrived = threading.Event()
@@ -41,7 +39,6 @@ class FaultyLM:
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
                 outer.requests.append(body)
-                outer.times.append(time.monotonic())
                 outer.arrived.set()
                 mode = outer.next_mode()
                 if mode == "hangs":

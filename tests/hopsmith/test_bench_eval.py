@@ -29,9 +29,11 @@ def test_every_search_of_the_evaluation_is_run_again_alone(world: Benchmark, wor
 
 def test_the_command_prints_one_object(capsys: pytest.CaptureFixture[str], own_cache: Any) -> None:
     code, out, _ = run(
-        capsys, "bench", "eval", "--questions", 50, "--method", "single_shot", "--json"
+        capsys, "bench", "eval", "--questions", 200, "--method", "single_shot", "--json"
     )
     told = json.loads(out)
-    assert (code, told["questions"], told["method"]) == (0, 50, "single_shot")
+    assert (code, told["questions"], told["method"]) == (0, 200, "single_shot")
+    code, _, err = run(capsys, "bench", "eval", "--questions", 200, "--method", "direct")
+    assert (code, "direct searches nothing" in one_line(err)) == (2, True)
     code, _, err = run(capsys, "bench", "eval", "--data", "dev.jsonl")
     assert (code, "--data needs --benchmark" in one_line(err)) == (2, True)

@@ -20,11 +20,16 @@ from tests.hopsmith.test_cli import one_line, run
 
 @pytest.fixture
 def words(
-    world: Benchmark, tmp_path: Path, faulty: FaultyLM, monkeypatch: pytest.MonkeyPatch
+    world: Benchmark,
+    tmp_path: Path,
+    faulty: FaultyLM,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> list[Any]:
     """An ``eval`` of single_shot over all dev questions, one at a time, retries without waiting."""
     monkeypatch.setattr(endpoint, "_wait", lambda state: 0.0)
-    monkeypatch.setenv("HOPSMITH_LM_TIMEOUT", "1")
+    if "hangs" in request.node.name:
+        monkeypatch.setenv("HOPSMITH_LM_TIMEOUT", "2")
     index, data = tmp_path / "index", tmp_path / "dev.jsonl"
     build_index(world.corpus, index, engine="bm25")
     asked = world.questions["dev"]

@@ -23,8 +23,8 @@ from tests.hopsmith.faulty_lm import FaultyLM
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 KILLS = 10
-PARTS = 6
-"""A compile is killed after each but the last."""
+PARTS = 5
+"""A compile is killed after each, so after its last LM call too, if it is still running then."""
 PAUSE = 0.03
 """Seconds that the endpoint takes for a call."""
 
@@ -113,6 +113,7 @@ def finished(words: Sequence[Any]) -> dict[str, Any]:
         capture_output=True,
         text=True,
         check=False,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     told: dict[str, Any] = json.loads(done.stdout)
@@ -159,11 +160,13 @@ def test_a_compile_killed_in_every_stage_ends_as_one_that_was_not(
     endpoint.requests.clear()
     rng = random.Random(1)
     kills = 0
-    for part in range(1, PARTS):
+    for part in range(1, PARTS + 1):
         at = round(part * asked / PARTS)
         kills += killed_at([*words, "--out", tmp_path / "killed"], endpoint, at, rng)
     told = finished([*words, "--out", tmp_path / "killed"])
-    assert kills == PARTS - 1
+    assert kills >= PARTS - 1
     assert len(endpoint.requests) <= asked + kills
     for what in ("baseline", "final", "difference", "budget", "n"):
         assert told[what] == whole[what], what
+    made = [json.loads((tmp_path / n / "compiled.json").read_text()) for n in ("whole", "killed")]
+    assert made[0]["fingerprint"] == made[1]["fingerprint"]

@@ -345,7 +345,7 @@ def test_waits_grow_obey_the_endpoint_and_never_coincide() -> None:
     assert 20 <= min(told) < max(told) <= 21
 
 
-def test_an_endpoint_that_wants_an_hour_is_not_waited_for(endpoint: Endpoint) -> None:
+def test_an_endpoint_that_wants_an_hour_is_not_waited_for() -> None:
     fault = dspy.utils.exceptions.LMRateLimitError("slow down", model="m", retry_after=3600)
     assert not _may_pass(fault)
 

@@ -3,6 +3,7 @@ the LM's place, and servers get a free port."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -104,7 +105,8 @@ def _command(line: str, folder: Path, env: Mapping[str, str]) -> None:
     try:
         _wait_for(f"http://127.0.0.1:{port}{SERVERS[server]}", process, folder)
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
@@ -121,6 +123,6 @@ def _wait_for(url: str, process: subprocess.Popen[Any], folder: Path) -> None:
 
 def _run(words: list[str], folder: Path, env: Mapping[str, str]) -> None:
     done = subprocess.run(
-        words, cwd=folder, env=dict(env), capture_output=True, text=True, check=False
+        words, cwd=folder, env=dict(env), capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, f"{words[-1]}\n{done.stdout[-1000:]}\n{done.stderr[-2000:]}"
