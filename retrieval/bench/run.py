@@ -315,7 +315,9 @@ def _median(values: Any) -> float:
 
 
 def _process() -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+    return ProcessPoolExecutor(
+        1, mp_context=get_context("spawn"), initializer=workers.end_with_parent
+    )
 
 
 def _apart(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -6,9 +6,12 @@ import os
 import resource
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from multiprocessing import parent_process
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +45,18 @@ class _Clock:
 
     def cost(self) -> Cost:
         return Cost(time.perf_counter() - self._wall, _cpu() - self._cpu)
+
+
+def end_with_parent() -> None:
+    """Let this process end when the bench does, however that ends: a build goes on for an hour."""
+
+    def watch(parent: BaseProcess) -> None:
+        parent.join()
+        os._exit(1)
+
+    parent = parent_process()
+    if parent is not None:
+        threading.Thread(target=watch, args=(parent,), daemon=True).start()
 
 
 def encode(corpus: list[Passage], checkpoint: str | None) -> Cost:

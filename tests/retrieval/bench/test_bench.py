@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -271,3 +274,39 @@ def test_colbert_ai_s_searcher_and_plaid_rank_alike(tmp_path: Path) -> None:
     assert reference.recall[5] == pytest.approx(plaid.recall[5], abs=0.05)
     assert plaid.recall[5] == pytest.approx(exact.recall[5], abs=0.1)
     assert plaid.single_speedup is not None
+
+
+def test_a_bench_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> None:
+    script = (
+        "import time\n"
+        "from retrieval.bench.run import _process\n"
+        "if __name__ == '__main__':\n"
+        "    pool = _process()\n"
+        "    print(pool.submit(int).result(), *pool._processes, flush=True)\n"
+        "    pool.submit(time.sleep, 60)\n"
+        "    time.sleep(60)\n"
+    )
+    (tmp_path / "bench.py").write_text(script)
+    parent = subprocess.Popen(
+        [sys.executable, str(tmp_path / "bench.py")],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(run.__file__).parents[2])},
+    )
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline().split()[1])
+    assert _runs(child)
+    parent.kill()
+    parent.wait()
+    end = time.monotonic() + 20
+    while time.monotonic() < end and _runs(child):
+        time.sleep(0.1)
+    assert not _runs(child)
+
+
+def _runs(pid: int) -> bool:
+    """Whether it is there, and no zombie that nobody has fetched yet."""
+    done = subprocess.run(
+        ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
+    return bool(done.stdout.strip()) and not done.stdout.startswith("Z")
