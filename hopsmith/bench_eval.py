@@ -22,7 +22,7 @@ from benchmarks import Question
 from benchmarks.scripted import stand_in
 from hopsmith.bench_methods import TimedOracle
 from hopsmith.errors import HopsmithError
-from hopsmith.serving.bench import resident
+from hopsmith.serving.bench import GROWTH_WITHIN, resident
 from optimize.answers import AnswerStore
 from optimize.evaluate import evaluate
 from optimize.passages import PassageFile
@@ -34,7 +34,6 @@ from retrieval import Passage, Retriever
 BLOCK = 50
 """Questions asked before the same searches are run bare."""
 RATIO_WITHIN = 1.5
-GROWTH_WITHIN = 0.05
 QUARTERS = 4
 
 
