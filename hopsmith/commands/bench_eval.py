@@ -34,9 +34,10 @@ def evaluation(
     each quarter of the questions.
     """
     from benchmarks import load, synthetic
-    from hopsmith.bench_eval import GROWTH_WITHIN, RATIO_WITHIN, bench_eval
+    from hopsmith.bench_eval import RATIO_WITHIN, bench_eval
     from hopsmith.errors import HopsmithError
     from hopsmith.progress import questions_bar
+    from hopsmith.serving.bench import GROWTH_WITHIN
     from hopsmith.session import retriever_for
     from hopsmith.show import print_json
 
