@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Tests side by side: two processes take little more than half of one's time on two cores.
+SPREAD := -n 2 --dist worksteal
 
 .PHONY: demo test test-slow lint format install clean
 
@@ -18,10 +20,11 @@ demo: $(STAMP)
 	$(BIN)/python -m hopsmith.demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -m "not slow" -q
+	$(BIN)/python -m pytest -m "not slow" -q $(SPREAD)
 
 test-slow: $(STAMP)
-	$(BIN)/python -m pytest -m slow -q
+	$(BIN)/python -m pytest -m "slow and not alone" -q $(SPREAD)
+	$(BIN)/python -m pytest -m alone -q
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import random
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -16,12 +17,13 @@ from tenacity import (
     RetryCallState,
     Retrying,
     retry_if_exception,
-    stop_after_attempt,
     wait_exponential_jitter,
 )
 
 from hopsmith.window import check_fits
+from programs.errors import Cancelled
 from programs.faults import may_pass
+from programs.scope import current
 
 LONGEST_WAIT = 60.0
 """Seconds. An endpoint that wants to be left alone for longer is not asked again."""
@@ -38,6 +40,7 @@ class EndpointLM(LM):
 
     Before it asks again it waits 1, 2, 4 … seconds, or as long as ``Retry-After`` says, and up to a
     second more at random, so that many workers don't come back at once; its slot is free meanwhile.
+    It doesn't wait beyond the deadline of the question under way, nor for an asker who hung up.
     The limit is the endpoint's: all LMs of one endpoint in this process share its slots. A copy
     shares them too.
     """
@@ -62,7 +65,7 @@ class EndpointLM(LM):
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **options: Any) -> Any:
         self._check(prompt, messages)
-        again = Retrying(**self._patience())
+        again = Retrying(**self._patience(), sleep=_sleep)
         return again(self._ask, prompt, messages, self._seeded(options))
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **options: Any) -> Any:
@@ -80,7 +83,7 @@ class EndpointLM(LM):
 
     def _patience(self) -> dict[str, Any]:
         return {
-            "stop": stop_after_attempt(self.retries + 1),
+            "stop": lambda state: state.attempt_number > self.retries or _too_late(state),
             "retry": retry_if_exception(_may_pass),
             "wait": _wait,
             "reraise": True,
@@ -141,3 +144,18 @@ def _wait(state: RetryCallState) -> float:
     """Seconds until the next try."""
     hint = _told_to_wait(state.outcome.exception() if state.outcome else None)
     return float(_backoff(state)) if hint is None else hint + random.random()
+
+
+def _too_late(state: RetryCallState) -> bool:
+    """Whether the next try would come after the question's deadline."""
+    scope = current()
+    deadline = scope.meter.deadline if scope else None
+    return deadline is not None and time.monotonic() + state.upcoming_sleep >= deadline
+
+
+def _sleep(seconds: float) -> None:
+    scope = current()
+    if scope is None:
+        time.sleep(seconds)
+    elif scope.meter.cancelled.wait(seconds):
+        raise Cancelled

@@ -215,10 +215,10 @@ def test_impossible_sizes_are_refused(questions: int, passages: int, more: dict[
         synthetic(questions, passages, **more)
 
 
-def test_fifty_questions_take_under_a_second() -> None:
-    began = time.perf_counter()
+def test_fifty_questions_take_under_a_second_of_processor_time() -> None:
+    began = time.process_time()
     synthetic(50, 300)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 def test_passages_stream_without_filling_memory() -> None:

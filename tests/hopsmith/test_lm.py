@@ -3,6 +3,7 @@ import json
 import pickle
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -19,7 +20,9 @@ from hopsmith.errors import HopsmithError
 from hopsmith.lm import configure_cache, lm_identity, make_adapter, make_lm, role_lms
 from hopsmith.settings import load_settings
 from hopsmith.window import PromptTooLong, check_fits, count_tokens, window
+from programs.errors import Cancelled
 from programs.faults import StopRun, is_configuration_fault, is_transient
+from programs.scope import Meter, Scope, entering
 from programs.step import Step
 
 
@@ -343,6 +346,30 @@ def test_waits_grow_obey_the_endpoint_and_never_coincide() -> None:
         assert least <= min(found) < max(found) <= least + 1
     told = waits(1, retry_after=20)
     assert 20 <= min(told) < max(told) <= 21
+
+
+def test_no_wait_goes_beyond_the_deadline_of_the_question(endpoint: Endpoint) -> None:
+    endpoint.failures = [(429, "slow down", "rate_limit_exceeded")] * 2
+    lm = lm_at(endpoint)
+    lm.retries = 3
+    soon = Scope("q", Meter(5, deadline=time.monotonic() + 0))
+    with entering(soon), pytest.raises(dspy.utils.exceptions.LMRateLimitError):
+        lm("hi")
+    assert len(endpoint.asked) == 1
+    later = Scope("q", Meter(5, deadline=time.monotonic() + 60))
+    with entering(later):
+        assert lm("hi") == [endpoint.text]
+
+
+def test_nobody_waits_for_an_asker_who_hung_up(endpoint: Endpoint) -> None:
+    endpoint.failures = [(429, "slow down", "rate_limit_exceeded")]
+    lm = lm_at(endpoint)
+    lm.retries = 3
+    left = Scope("q", Meter(5))
+    left.meter.cancelled.set()
+    with entering(left), pytest.raises(Cancelled):
+        lm("hi")
+    assert len(endpoint.asked) == 1
 
 
 def test_an_endpoint_that_wants_an_hour_is_not_waited_for() -> None:

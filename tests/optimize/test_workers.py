@@ -14,7 +14,7 @@ import pytest
 from benchmarks import Benchmark
 from programs import build
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 TRIALS = 14
 
