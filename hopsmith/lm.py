@@ -80,7 +80,10 @@ def make_lm(settings: Settings, name: str | None = None, role: str | None = None
 
 
 def role_lms(settings: Settings) -> dict[str, BaseLM]:
-    """The LMs of the roles that have their own."""
+    """The LMs of the roles that have their own. Raises ``ProgramError`` for a role there isn't."""
+    from programs.registry import check_roles
+
+    check_roles(settings.role_lm)
     return {role: make_lm(settings, name) for role, name in settings.role_lm.items()}
 
 

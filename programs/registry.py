@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -13,6 +13,7 @@ from programs.budget import HopBudget
 from programs.errors import ProgramError
 from programs.knowledge.graph import Knowledge
 from programs.program import MultiHopProgram
+from programs.step import ROLES
 from retrieval import Retriever
 
 ENTRY_POINTS = "hopsmith.methods"
@@ -70,6 +71,14 @@ def method(name: str) -> type[MultiHopProgram]:
     if name not in methods():
         raise ProgramError(f"no method {name!r}; there are {', '.join(sorted(methods()))}")
     return methods()[name]
+
+
+def check_roles(names: Iterable[str]) -> None:
+    """Raises ``ProgramError`` for a role in which no step asks. Where own methods are installed any
+    role may be one of theirs."""
+    unknown = sorted(set(names) - ROLES)
+    if unknown and set(methods()) == set(OURS):
+        raise ProgramError(f"no step asks as {unknown[0]!r}; roles are {', '.join(sorted(ROLES))}")
 
 
 def build(

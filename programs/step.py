@@ -17,6 +17,34 @@ from programs.scope import current, entering
 ROLE_LMS = "hopsmith_role_lms"
 """Key in ``dspy.settings``: LMs by role, used instead of the default one. They are never stored on
 a predictor (``get_lm`` would raise, ``reset`` would wipe them, a saved state would hold them)."""
+ROLES = frozenset(
+    {
+        "actor",
+        "asker",
+        "coder",
+        "condenser",
+        "controller",
+        "expander",
+        "extractor",
+        "judge",
+        "planner",
+        "question_writer",
+        "reader",
+        "reasoner",
+        "reranker",
+        "resolver",
+        "rewriter",
+        "router",
+        "searcher",
+        "sub",
+        "sufficiency",
+        "synthesizer",
+        "verifier",
+        "walker",
+        "writer",
+    }
+)
+"""Roles in which our steps ask; own methods may have others."""
 
 
 class Step(dspy.Predict):  # type: ignore[misc]

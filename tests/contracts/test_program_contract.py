@@ -17,7 +17,10 @@ from benchmarks.oracle import OracleAdapter
 from benchmarks.scripted import ScriptedAdapter, stand_in
 from programs import STOP_REASONS, HopBudget, fingerprint, methods
 from programs import build as build_method
+from programs.errors import ProgramError
 from programs.evidence import normal_query
+from programs.registry import check_roles
+from programs.step import Step
 
 METHODS = sorted(methods())
 SMALL = settings(
@@ -92,6 +95,15 @@ def values(annotation: Any) -> st.SearchStrategy[Any]:
         return st.one_of(st.none(), text)
     choices = [a for a in get_args(annotation) if isinstance(a, str)]
     return st.sampled_from(choices) if choices else text
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_steps_ask_in_roles_that_can_have_an_lm_of_their_own(name: str, words: Any) -> None:
+    roles = {m.role for _, m in build(name, words).named_sub_modules(Step)}
+    assert roles
+    check_roles(roles)
+    with pytest.raises(ProgramError, match="no step asks as 'plannr'; roles are actor, asker, "):
+        check_roles([*roles, "plannr"])
 
 
 @pytest.mark.parametrize("name", METHODS)
