@@ -18,15 +18,19 @@ from hopsmith.reranking import reranked_as
 from hopsmith.session import asking, retriever_for
 from hopsmith.settings import Settings, load_settings
 from hopsmith.show import passage_json
+from hopsmith.window import window
 from optimize.errors import ExportError
 from optimize.export import PipelineFile, build_part
 from optimize.rows import hop_rows
 from programs import MultiHopProgram
+from programs.fingerprint import content_hash
 from programs.knowledge import Knowledge
+from programs.scope import WINDOW
 from programs.step import ROLE_LMS
 from retrieval import BaseRetriever, Retriever
 from retrieval.contract import identity_of
 from retrieval.wire import is_url
+from signatures import RENDERING_VERSION
 
 
 class Pipeline:
@@ -79,11 +83,12 @@ def load(
     ``index`` (or ``HOPSMITH_INDEX``: a folder, or a server's address) is searched by the engine
     that was measured, of it the passages that meet the conditions ``where`` (``["year>=2020"]``);
     ``retriever`` (or ``HOPSMITH_RETRIEVER``) is one's own, as an object or ``module:factory``,
-    which is called with ``index`` where that is given. ``lm`` is a name, an LM or settings, and by
-    default ``HOPSMITH_LM`` or the LM that was measured. A pipeline that walks a graph takes
-    ``graph`` (or ``HOPSMITH_GRAPH``: a file or database URL), else the one beside the index. Raises
-    ``ExportError`` when encoder, engine or the graph's reading differs (``force`` says so and goes
-    on) or the saved state doesn't fit; warns when corpus or graph changed.
+    which is called with ``index`` where that is given. ``lm`` is a name, an LM (that answers in
+    every role) or settings, and by default ``HOPSMITH_LM`` or the LM that was measured. A pipeline
+    that walks a graph takes ``graph`` (or ``HOPSMITH_GRAPH``: a file or database URL), else the one
+    beside the index. Raises ``ExportError`` when encoder, engine or the graph's reading differs
+    (``force`` says so and goes on) or the saved state doesn't fit; warns when corpus or graph
+    changed.
     """
     file = PipelineFile.read(Path(path))
     given = lm if isinstance(lm, Settings) else None
@@ -130,9 +135,20 @@ def _program(
     if isinstance(retriever, BaseRetriever) and "rerank" not in retriever.identity:
         retriever = reranked_as(retriever, file.retriever.get("rerank"), rerank)
     check_retriever(file, retriever, force)
+    if file.rendering != RENDERING_VERSION and not force:
+        raise ExportError(
+            f"the pipeline was measured with prompts of form {file.rendering}, this version writes "
+            f"form {RENDERING_VERSION}: compile it again, or force it (force=True, --force)"
+        )
     knowledge = _knowledge(file, retriever, force, place) if file.graph is not None else None
     program = build_part(file.program, retriever, knowledge)
     program.load_state(file.state)
+    if file.content not in (None, content_hash(program)):
+        print(
+            "hopsmith: prompts or budget were edited since this pipeline was measured: its scores "
+            "may not hold",
+            file=sys.stderr,
+        )
     return program
 
 
@@ -194,8 +210,14 @@ def _context(
     file: PipelineFile, lm: str | dspy.LM | Settings | None, adapter: Any
 ) -> dict[str, Any]:
     if isinstance(lm, dspy.BaseLM):
-        adapter = adapter or dspy.JSONAdapter(use_native_function_calling=False)
-        return {"lm": lm, "adapter": adapter, "disable_history": True, ROLE_LMS: {}}
+        adapter = adapter or make_adapter(_measured(file, load_settings()))
+        return {
+            "lm": lm,
+            "adapter": adapter,
+            "disable_history": True,
+            ROLE_LMS: {},
+            WINDOW: window,
+        }
     given = lm if isinstance(lm, Settings) else load_settings(lm=lm)
     settings = _measured(file, given)
     context = {"lm": make_lm(settings), "disable_history": True, **asking(settings)}
@@ -210,7 +232,7 @@ def _measured(file: PipelineFile, settings: Settings) -> Settings:
         "lm": _asked_for(default),
         "adapter": "chat" if file.adapter.get("class") == "ChatAdapter" else "json",
     }
-    for name in ("temperature", "max_tokens", "reasoning_effort"):
+    for name in ("temperature", "max_tokens", "reasoning_effort", "seed"):
         if default.get(name) is not None:
             measured[name] = default[name]
     left = {k: v for k, v in measured.items() if k not in settings.model_fields_set}

@@ -1,6 +1,7 @@
 """Budgets: an Optuna study over exactly the knobs that a method declares, its parts' included.
 
-Objectives are F1 and hop recall (up) and LM calls (down), or one number by a formula. The default
+Objectives are F1 and hop recall (up) and LM calls (down), or one number by a formula, which may
+count seconds too (then no trial is dropped early: it may be fast). The default
 budget is trial 0. A point that comes again returns its stored result, answers known under the same
 fingerprint are reused, an exhausted space ends the stage, and a paired sequential test drops
 hopeless trials (``optimize.sequential``; ``Trial.report`` does not exist for several objectives).
@@ -22,7 +23,7 @@ from benchmarks.question import Question
 from metrics.record import Record
 from optimize.answers import AnswerStore
 from optimize.evaluate import evaluate
-from optimize.formula import OBJECTIVES, Formula
+from optimize.formula import NAMES, OBJECTIVES, Formula
 from optimize.knobs import Point, at_point, point_of, size, space
 from optimize.limits import LimitReached
 from optimize.sequential import Scored, hopeless, is_look
@@ -41,7 +42,7 @@ class TrialRow:
     point: Mapping[str, Any]
     state: Literal["complete", "pruned", "failed", "running"]
     values: Mapping[str, float] = field(default_factory=dict)
-    """Means of ``OBJECTIVES``; of a pruned trial over the questions that it got to."""
+    """Means of ``formula.NAMES``; of a pruned trial over the questions that it got to."""
     questions: int = 0
     repeated: bool = False
     """A point asked for again: its stored result was returned."""
@@ -97,6 +98,7 @@ def tune_budget(
     formula = Formula(objective) if objective else None
     study = open_study(storage, study_name, seed, formula is not None)
     reap(study)
+    prune = prune and not (formula is not None and formula.timed)
     work = _Search(program, knobs, questions, store, seed, workers, answer_rule, formula, prune)
     if not study.get_trials(deepcopy=False) and knobs:
         study.enqueue_trial(_encoded(knobs, point_of(program, knobs)), skip_if_exists=True)
@@ -116,13 +118,13 @@ def tune_budget(
             continue
         try:
             row = work.run(study, trial)
-        except LimitReached:
+        except BaseException as fault:
             study.tell(trial, state=optuna.trial.TrialState.FAIL)
+            study.enqueue_trial(trial.params)  # for the next start, or another process
+            if not isinstance(fault, LimitReached):
+                raise
             stopped = True
             break
-        except BaseException:
-            study.tell(trial, state=optuna.trial.TrialState.FAIL)
-            raise
         if on_trial is not None:
             on_trial(row)
     rows = tuple(trial_rows(study, knobs))
@@ -200,7 +202,7 @@ class _Search:
         means = _means(scores.values())
         trial.set_user_attr("means", means)
         trial.set_user_attr(
-            "scores", {q: [s.f1, s.hop_recall, s.lm_calls] for q, s in scores.items()}
+            "scores", {q: [getattr(s, n) for n in NAMES] for q, s in scores.items()}
         )
         trial.set_user_attr("failed", result.failed)
         if beaten:
@@ -249,12 +251,13 @@ def scored(record: Record) -> Scored:
     if f1 is None:
         f1 = float(record.answer is None and record.error is None)
     recall = metric("hop_recall").score(record)
-    return Scored(f1, 1.0 if recall is None else recall, float(record.usage.lm_calls))
+    found = 1.0 if recall is None else recall
+    return Scored(f1, found, float(record.usage.lm_calls), record.seconds)
 
 
 def _means(scores: Collection[Scored]) -> dict[str, float]:
     n = max(1, len(scores))
-    return {name: math.fsum(getattr(s, name) for s in scores) / n for name in OBJECTIVES}
+    return {name: math.fsum(getattr(s, name) for s in scores) / n for name in NAMES}
 
 
 def front_of(means: Mapping[int, Mapping[str, float]]) -> list[int]:

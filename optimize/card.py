@@ -68,7 +68,7 @@ def _predictors(state: Mapping[str, Any]) -> str:
 
 def _scores(scores: Mapping[str, Any]) -> list[str]:
     """``scores[split] = {"n", "baseline": {metric: value}, "compiled": …, "difference": {metric:
-    {"difference", "low", "high", "p"}}}``."""
+    {"difference", "low", "high", "p"}}, "intervals": {metric: [low, high]}}``."""
     if not scores:
         return ["None were measured."]
     lines: list[str] = []
@@ -77,7 +77,7 @@ def _scores(scores: Mapping[str, Any]) -> list[str]:
         lines += [
             f"{split}: {told.get('n')} questions (`{told.get('questions_hash')}`).{ceiling}",
             "",
-            "| metric | baseline | compiled | difference (95 % interval) |",
+            "| metric | baseline | compiled [95 % interval] | difference [95 % interval] |",
             "|---|---|---|---|",
         ]
         for name in told.get("compiled", {}):
@@ -85,16 +85,23 @@ def _scores(scores: Mapping[str, Any]) -> list[str]:
             cell = (
                 f"{gap['difference']:+.3f} [{gap['low']:+.3f}, {gap['high']:+.3f}]" if gap else ""
             )
+            bounds = told.get("intervals", {}).get(name)
+            sure = f" [{bounds[0]:.3f}, {bounds[1]:.3f}]" if bounds else ""
             lines.append(
-                f"| {name} | {_number(told.get('baseline', {}).get(name))} | "
-                f"{_number(told['compiled'][name])} | {cell} |"
+                f"| {name} | {_number(told.get('baseline', {}).get(name), name)} | "
+                f"{_number(told['compiled'][name], name)}{sure} | {cell} |"
             )
         lines.append("")
     return lines
 
 
-def _number(value: Any) -> str:
-    return "" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
+def _number(value: Any, name: str) -> str:
+    """Money in dollars a question, down to the millionth."""
+    if value is None:
+        return ""
+    if name == "cost":
+        return f"${value:.6f}"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 def _facts(about: Mapping[str, Any]) -> list[str]:

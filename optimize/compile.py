@@ -24,7 +24,6 @@ from optimize.budgets import BudgetChoice
 from optimize.errors import OptimizeError
 from optimize.export import export
 from optimize.final import FinalTable
-from optimize.formula import Formula
 from optimize.knobs import space
 from optimize.limits import LimitedLedger, LimitReached
 from optimize.prompt_text import prompt_diff, prompt_text
@@ -38,6 +37,7 @@ from optimize.tracing import trace
 from optimize.tracking import TrackedRun, Tracker
 from optimize.tunable import chosen_paths
 from programs import Account, MultiHopProgram, fingerprint
+from programs.faults import StopRun
 from programs.fingerprint import digest, lm_identity
 from programs.ledger import LEDGER
 
@@ -82,14 +82,13 @@ def compile_program(
     recipe = recipe or Recipe()
     lms = lms or PromptLMs()
     check_splits(benchmark)
+    recipe.check()
     chosen_paths(program, recipe.prompts.parts)
     space(program, recipe.freeze)
-    if recipe.objective:
-        Formula(recipe.objective)
-    if recipe.storage is not None and recipe.trials > 0:
-        name = stages.study_name(program, _key(program, benchmark, recipe, lms))
-        open_study(recipe.storage, name, recipe.seed, single=bool(recipe.objective))
     key = _key(program, benchmark, recipe, lms)
+    if recipe.storage is not None and recipe.trials > 0:
+        name = stages.study_name(program, key)
+        open_study(recipe.storage, name, recipe.seed, single=bool(recipe.objective))
     _claim(folder, key)
     work = Work(
         program,
@@ -100,12 +99,12 @@ def compile_program(
         narrator or Narrator(),
         ceiling,
         AnswerStore(folder / "answers.jsonl"),
-        LimitedLedger(recipe.max_calls, recipe.max_cost),
+        LimitedLedger(recipe.max_calls, recipe.max_cost, folder / "ledger.json"),
         lms,
         key,
     )
     name = f"compile {program.info.name} on {benchmark.name}"
-    with tracker.run(key, name) as run, dspy.context(**{LEDGER: work.ledger}):
+    with tracker.run(key, name) as run, dspy.context(**{LEDGER: work.ledger}), work.ledger:
         _log_start(run, work)
         return _stages(work, run)
 
@@ -131,8 +130,8 @@ def join_study(
     name = stages.study_name(program, key)
     if name != study:
         raise OptimizeError(
-            f"these flags make the study {name}, not {study}: give the method, LM, data and recipe "
-            "of the compile that is joined"
+            f"these flags make the study {name}, not {study}: give the method, LM, corpus, data "
+            "and recipe of the compile that is joined"
         )
     folder.mkdir(parents=True, exist_ok=True)
     ledger = LimitedLedger(recipe.max_calls, recipe.max_cost)
@@ -194,11 +193,10 @@ def _stages(work: Work, run: TrackedRun) -> Compiled:
     run.model(
         target / "mlflow_model",
         program.info.name,
+        mark=fingerprint(program),
         registered=recipe.register,
         champion=final is not None and final.better,
     )
-    if recipe.traces:
-        _trace(work, program)
     write_json(
         work.folder / "compiled.json",
         {
@@ -208,6 +206,8 @@ def _stages(work: Work, run: TrackedRun) -> Compiled:
             "stopped": stopped,
         },
     )
+    if recipe.traces:
+        _trace(work, program)
     names = (work.key, *(f"{work.key}-{stage}" for stage in STAGES))
     return Compiled(
         work.key,
@@ -232,7 +232,11 @@ def _trace(work: Work, program: MultiHopProgram) -> None:
         return
     questions = list(work.questions(work.final_split))[: work.recipe.traces]
     work.narrator.say(f"tracing {len(questions)} questions")
-    written = trace(program, questions, work.tracker.uri, run_id)
+    try:
+        written = trace(program, questions, work.tracker.uri, run_id)
+    except (LimitReached, StopRun) as fault:
+        work.narrator.say(f"no more traces: {fault}")
+        return
     if written < len(questions):
         work.narrator.say(f"{written} of {len(questions)} traces were written")
 
@@ -287,11 +291,13 @@ def _flat_recipe(recipe: Recipe) -> dict[str, Any]:
 
 def check_splits(benchmark: Benchmark) -> None:
     """Raise ``OptimizeError`` when train or dev is missing, or a question is in two splits: nothing
-    that tunes may see a test question."""
+    that tunes may see a test question. Nor may two questions have one id: answers are kept by it.
+    """
     for split in ("train", "dev"):
         if not benchmark.questions.get(split):
             raise OptimizeError(f"compile needs {split} questions: give --{split} FILE")
     seen: dict[str, str] = {}
+    ids: dict[str, str] = {}
     for split, questions in benchmark.questions.items():
         for question in questions:
             other = seen.setdefault(question.question, split)
@@ -300,13 +306,19 @@ def check_splits(benchmark: Benchmark) -> None:
                     f"the question {question.question[:80]!r} is in {other} and in {split}: a "
                     "compile needs splits without shared questions"
                 )
+            if (other := ids.setdefault(question.id, split)) != split:
+                raise OptimizeError(
+                    f"the id {question.id!r} is in {other} and in {split}: give every question an "
+                    "id of its own, or leave ids out"
+                )
 
 
 def _key(program: MultiHopProgram, benchmark: Benchmark, recipe: Recipe, lms: PromptLMs) -> str:
     """What a compile is: the same key goes on where it stopped."""
     hashes = {s: questions_hash(q) for s, q in sorted(benchmark.questions.items())}
     others = {role: lm_identity(lm) for role, lm in lms.named.items()}
-    return digest([fingerprint(program), hashes, recipe.settings(), others])[:24]
+    corpus = getattr(program.retriever, "corpus_hash", None)
+    return digest([fingerprint(program), corpus, hashes, recipe.settings(), others])[:24]
 
 
 def _claim(folder: Path, key: str) -> None:
@@ -315,8 +327,8 @@ def _claim(folder: Path, key: str) -> None:
     if path.is_file():
         if json.loads(path.read_text()).get("key") != key:
             raise OptimizeError(
-                f"{folder} holds another compile (another method, LM, data or recipe): give "
-                "another --out"
+                f"{folder} holds another compile (another method, LM, corpus, data or recipe): "
+                "give another --out"
             )
         return
     if folder.exists() and any(folder.iterdir()):

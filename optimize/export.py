@@ -21,6 +21,7 @@ from optimize.card import card
 from optimize.errors import ExportError
 from optimize.run import versions, write_json
 from programs import MultiHopProgram, build, fingerprint, identity
+from programs.fingerprint import content_hash
 from programs.knowledge import Knowledge
 from retrieval import Retriever
 
@@ -57,6 +58,8 @@ class PipelineFile(BaseModel):
     """Of the corpus's graph, where the method walks one: how it was read, and a hash of it."""
     rendering: int
     fingerprint: str
+    content: str | None = None
+    """``programs.fingerprint.content_hash``: tells a file that was edited by hand."""
     scores: dict[str, Any] = Field(default_factory=dict)
     versions: dict[str, str] = Field(default_factory=dict)
 
@@ -130,6 +133,7 @@ def export(
         graph=graph_of(program),
         rendering=whole["rendering"],
         fingerprint=fingerprint(program),
+        content=content_hash(program),
         scores=dict(scores or {}),
         versions=versions(),
     )
@@ -186,3 +190,16 @@ def _save_model(folder: Path) -> None:
                 line for line in requirements().splitlines() if not line.startswith("hopsmith==")
             ],
         )
+    _forget_places(folder / MODEL / "MLmodel")
+
+
+def _forget_places(path: Path) -> None:
+    """Leave out where the model was made, which loading doesn't need."""
+    from mlflow.models import Model
+
+    model = Model.load(str(path))
+    function = model.flavors["python_function"]
+    function["model_code_path"] = Path(function["model_code_path"]).name
+    for artifact in function["artifacts"].values():
+        artifact["uri"] = artifact["path"]
+    model.save(str(path))

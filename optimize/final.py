@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from benchmarks import Question, questions_hash
-from metrics.significance import Difference, paired
+from metrics.significance import Difference, mean_interval, paired
 from optimize.evaluate import Evaluation
 from optimize.tracking import TrackedRun
 
@@ -20,12 +20,13 @@ TABLE = (
     "lm_calls",
     "prompt_tokens",
     "completion_tokens",
+    "cost",
     "retrievals",
     "passages_read",
     "errors",
 )
 COMPARED = ("em", "f1", "hop_recall", "lm_calls")
-"""Metrics whose difference is given with its interval."""
+"""Metrics that have intervals, and whose difference is given with its own."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class FinalTable:
     baseline: Mapping[str, float | None]
     compiled: Mapping[str, float | None]
     difference: Mapping[str, Difference]
+    intervals: Mapping[str, tuple[float, float]]
+    """95 % intervals of the compiled pipeline's scores."""
 
     @classmethod
     def of(
@@ -60,6 +63,7 @@ class FinalTable:
             _table(before),
             _table(after),
             {name: paired(before.scores(name), after.scores(name), seed=seed) for name in COMPARED},
+            _intervals(after, seed),
         )
 
     @property
@@ -77,6 +81,7 @@ class FinalTable:
             "baseline": dict(self.baseline),
             "compiled": dict(self.compiled),
             "difference": {name: asdict(gap) for name, gap in self.difference.items()},
+            "intervals": {name: list(bounds) for name, bounds in self.intervals.items()},
         }
 
     def log(self, stage: TrackedRun) -> None:
@@ -89,9 +94,20 @@ class FinalTable:
             stage.metrics({f"difference.{name}{part}": v for part, v in values.items()})
 
 
+def _intervals(result: Evaluation, seed: int) -> dict[str, tuple[float, float]]:
+    """Of the metrics that apply to any question."""
+    found = {}
+    for name in COMPARED:
+        values = [v for v in result.scores(name) if v is not None]
+        if values:
+            mean = mean_interval(values, seed=seed)
+            found[name] = (mean.low, mean.high)
+    return found
+
+
 def _table(result: Evaluation) -> dict[str, float | None]:
     values = result.values()
-    return {name: values.get(name) for name in TABLE}
+    return {n: values.get(n) for n in TABLE if n != "cost" or values.get(n) is not None}
 
 
 def rows_text(result: Evaluation) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from optimize.budgets import Prefer, TrialRow
+from optimize.errors import OptimizeError
+from optimize.formula import Formula
 from optimize.prompts import Candidate, Optimizer, PromptSettings
 from optimize.thresholds import ThresholdSettings
 
@@ -38,6 +41,21 @@ class Recipe:
     test is better than its baseline's with an interval above zero."""
     traces: int = 0
     """Questions of the final table whose traces go to MLflow."""
+
+    def check(self) -> None:
+        """Raises ``OptimizeError`` for what could only fail later."""
+        if self.objective:
+            Formula(self.objective)
+        if self.optimizer == "bootstrap" and not self.prompts.max_demos:
+            raise OptimizeError(
+                "bootstrap makes demonstrations and none may be kept: allow one (--demos 1), or "
+                "tune no prompts (--prompts none)"
+            )
+        if self.register is not None and not re.fullmatch(r"[^/:]*[^/:\s][^/:]*", self.register):
+            raise OptimizeError(
+                f"a registered model can't be named {self.register!r}: MLflow takes names without "
+                "/ and :"
+            )
 
     def settings(self) -> dict[str, Any]:
         """What makes this another compile, by name: not how wide, how far and where to."""

@@ -26,6 +26,7 @@ class Scored:
     f1: float
     hop_recall: float
     lm_calls: float
+    seconds: float = 0.0
 
 
 def looks(questions: int) -> int:

@@ -126,7 +126,8 @@ def _keep_run(
 ) -> None:
     rows = open_run(folder, about, questions)
     for row in result.rows:
-        if rows.get(row.id, row.fingerprint) is None:
+        known = rows.get(row.id, row.fingerprint)
+        if known is None or known.stop_reason == "error":
             rows.put(row)
     close_run(folder, result)
 
@@ -360,7 +361,9 @@ def _hidden(work: Work) -> set[str]:
 
 def thresholds(work: Work, run: TrackedRun, program: MultiHopProgram) -> ThresholdChoice:
     """The yes/no decisions, fitted on train."""
-    about = f"yes/no decisions on {len(work.questions('train'))} train questions"
+    assert work.recipe.thresholds is not None
+    asked = min(work.recipe.thresholds.questions, len(work.questions("train")))
+    about = f"yes/no decisions on {asked} train questions"
     with work.stage("thresholds", about, run) as stage:
         choice = tune_thresholds(
             program,

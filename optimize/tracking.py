@@ -79,13 +79,15 @@ class TrackedRun:
         """A folder or file as an artifact below ``name``."""
         self.tracker.send_folder(self.key, name, path)
 
-    def model(self, path: Path, name: str, *, registered: str | None, champion: bool) -> None:
-        """An MLflow model folder as a logged model of this run; registered as a new version of
-        ``registered`` when that is given, whose alias ``champion`` moves to it if so asked."""
+    def model(
+        self, path: Path, name: str, *, mark: str, registered: str | None, champion: bool
+    ) -> None:
+        """An MLflow model folder as a logged model of this run, one for each ``mark`` (what it is);
+        registered as a new version of ``registered`` when that is given, whose alias ``champion``
+        moves to it if so asked."""
         kept = self.tracker.keep_folder(self.key, "model", path)
-        self.tracker.send(
-            self.key, "model", path=kept, name=name, registered=registered, champion=champion
-        )
+        about = {"name": name, "mark": mark, "registered": registered, "champion": champion}
+        self.tracker.send(self.key, "model", path=kept, **about)
 
     def dataset(self, name: str, digest: str, context: str) -> None:
         """A data set by name and hash, as the run's input."""
@@ -298,6 +300,9 @@ class Tracker:
         """Each step is noted when it is done, so that a delivery that failed half way makes
         nothing twice."""
         notes = self._state.setdefault("models", {}).setdefault(key, {})
+        if notes.get("mark") != event.get("mark"):
+            notes.clear()
+            notes["mark"] = event.get("mark")
         if "id" not in notes:
             experiment = client.get_run(run_id).info.experiment_id
             made = client.create_logged_model(experiment, event["name"], source_run_id=run_id)
@@ -307,21 +312,20 @@ class Tracker:
             client.finalize_logged_model(notes["id"], "READY")
             notes["ready"] = True
         name = event["registered"]
-        if name is None or "registered" in notes:
+        if name is None:
             return
-        if not any(m.name == name for m in client.search_registered_models(f"name = '{name}'")):
-            client.create_registered_model(name)
-        source = f"models:/{notes['id']}"
-        with _asking(self.uri):
-            made = client.create_model_version(name, source, run_id, model_id=notes["id"])
-        version = made.version
-        if event["champion"]:
-            client.set_registered_model_alias(name, "champion", version)
-        notes["registered"] = {
-            "name": name,
-            "version": str(version),
-            "champion": bool(event["champion"]),
-        }
+        if notes.get("registered", {}).get("name") != name:
+            if not any(m.name == name for m in client.search_registered_models(f"name = '{name}'")):
+                client.create_registered_model(name)
+            source = f"models:/{notes['id']}"
+            with _asking(self.uri):
+                made = client.create_model_version(name, source, run_id, model_id=notes["id"])
+            version = str(made.version)
+            notes["registered"] = {"name": name, "version": version, "champion": False}
+        known = notes["registered"]
+        if event["champion"] and not known["champion"]:
+            client.set_registered_model_alias(name, "champion", known["version"])
+            known["champion"] = True
 
     def _experiment(self, client: Any) -> str:
         found = client.get_experiment_by_name(self.experiment)

@@ -48,6 +48,16 @@ def describe(program: MultiHopProgram) -> dict[str, Any]:
     }
 
 
+def content_hash(program: MultiHopProgram) -> str:
+    """64 hex digits over the program alone: not LM, adapter, retriever or what a graph holds."""
+
+    def bare(about: Mapping[str, Any]) -> dict[str, Any]:
+        parts = {name: bare(part) for name, part in about["parts"].items()}
+        return {**{k: v for k, v in about.items() if k != "graph"}, "parts": parts}
+
+    return digest(bare(describe(program)))
+
+
 def identity(program: MultiHopProgram) -> dict[str, Any]:
     """All that the fingerprint covers, with LM and adapter as ``dspy.settings`` has them now."""
     lms = {"default": dspy.settings.lm, **(dspy.settings.get(ROLE_LMS) or {})}

@@ -103,6 +103,8 @@ def _faults(program: MultiHopProgram, state: Mapping[str, Any], where: str) -> l
     for name in sorted(set(have) & set(state["predictors"])):
         saved = state["predictors"][name]
         signature = have[name].signature
+        if lacking := {"demos", "signature"} - set(saved):
+            faults.append(f"predictor {where}{name} lacks {sorted(lacking)}")
         if saved.get("shape") != shape_hash(signature):
             faults.append(
                 f"signature of {where}{name}: saved fields {saved.get('fields_in_order')}, "

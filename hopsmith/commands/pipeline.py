@@ -136,10 +136,12 @@ def compile_(
     from hopsmith.errors import HopsmithError
     from hopsmith.knowledge import GraphPlace
     from hopsmith.lm import make_lm
-    from hopsmith.loading import program_of
+    from hopsmith.loading import measured_settings, program_of
+    from hopsmith.running import limits
     from hopsmith.session import refuse_gold, retriever_for, say_faults, session
     from hopsmith.show import print_json
     from optimize.compile import check_splits, compile_program, join_study
+    from optimize.formula import Formula
     from optimize.prompts import OPTIMIZERS, PromptLMs, PromptSettings
     from optimize.recipe import Recipe
     from optimize.thresholds import ThresholdSettings
@@ -154,6 +156,8 @@ def compile_(
     opt.no_file(out)
     refuse_gold(method)
     opt.alone(pipeline, method=opt.on_command_line(context, "method"), arg=arg)
+    if objective is not None and opt.on_command_line(context, "prefer"):
+        raise HopsmithError("--prefer chooses among several objectives; --objective makes one")
     settings = opt.settings_flags(
         lm=lm,
         role_lm=role_lm,
@@ -169,7 +173,16 @@ def compile_(
         retriever=own,
         rerank=rerank,
         rerank_candidates=rerank_candidates,
+        max_calls=max_calls,
+        max_cost=max_cost,
     )
+    if pipeline is not None:
+        settings = measured_settings(pipeline, settings)
+    limits(settings)
+    if objective is not None and settings.lm_cache and Formula(objective).timed:
+        raise HopsmithError(
+            "--objective counts seconds, which an LM cache falsifies: HOPSMITH_LM_CACHE=false"
+        )
     bench = load_benchmark(
         benchmark or "own", train=train, dev=dev, test=test, corpus=corpus, seed=settings.seed
     )
@@ -199,8 +212,8 @@ def compile_(
         thresholds=ThresholdSettings(threshold_questions, settings.seed) if thresholds else None,
         seed=settings.seed,
         workers=settings.at_once,
-        max_calls=max_calls if max_calls is not None else settings.max_calls,
-        max_cost=max_cost if max_cost is not None else settings.max_cost,
+        max_calls=settings.max_calls,
+        max_cost=settings.max_cost,
         storage=storage,
         register=register,
         traces=traces,
@@ -212,7 +225,10 @@ def compile_(
             *(make_lm(settings, n) if n else None for n in (teacher_lm, prompt_lm, reflection_lm))
         )
         if join is not None:
-            _join(join_study(program, bench, out, join, recipe=recipe, narrator=narrator, lms=lms))
+            _join(
+                join_study(program, bench, out, join, recipe=recipe, narrator=narrator, lms=lms),
+                json,
+            )
             return
         tracker = Tracker(tracking_uri or local_uri(out), experiment, out / "spool")
         try:
@@ -252,15 +268,20 @@ def compile_(
             }
         )
         return
-    _print(done, tracking_uri or local_uri(out))
+    _print(done, tracking_uri or local_uri(out), here.ceiling)
     if name is not None:
         champion = "now champion" if name[2] else "champion stays: no sure gain"
         print(f"registered as {name[0]}, version {name[1]} ({champion})")
 
 
-def _join(choice: Any) -> None:
+def _join(choice: Any, json: bool) -> None:
     """Say what the study has come to."""
+    from hopsmith.show import print_json
+
     done = [row for row in choice.rows if row.state != "failed"]
+    if json:
+        print_json({"trials": len(done), "chosen": choice.trial, "rule": choice.rule})
+        return
     print(f"the study is done: {len(done)} trials; {choice.rule}")
 
 
@@ -274,7 +295,7 @@ def _limited(bench: Any, limit: int | None, seed: int) -> Any:
     return replace(bench, questions={s: subset(q, limit, seed) for s, q in bench.questions.items()})
 
 
-def _print(done: Compiled, uri: str) -> None:
+def _print(done: Compiled, uri: str, ceiling: bool) -> None:
     from rich.table import Table
 
     from hopsmith.show import number, out
@@ -291,8 +312,12 @@ def _print(done: Compiled, uri: str) -> None:
             table.add_row(name, number(final.baseline.get(name)), number(value), cell)
         out.print(table)
     out.print(f"exported to {done.export}", highlight=False)
-    out.print(f'ask it: hopsmith ask --pipeline {done.export} --index INDEX "…"', highlight=False)
-    out.print(f"see its runs: mlflow ui --backend-store-uri {uri}", highlight=False)
+    lm = " --lm NAME" if ceiling else ""
+    words = f'hopsmith ask --pipeline {done.export} --index INDEX{lm} "…"'
+    out.print(f"ask it: {words}", highlight=False)
+    server = uri.startswith("http")
+    seen = uri if server else f"mlflow ui --backend-store-uri {uri}"
+    out.print(f"see its runs: {seen}", highlight=False)
 
 
 class Printer(Narrator):
@@ -315,10 +340,11 @@ class Printer(Narrator):
         self.end()
         n = estimate.questions
         money = "" if estimate.cost_each is None else f", ${n * estimate.cost_each:.2f}"
+        more = f" and {estimate.proposals} that write prompts" if estimate.proposals else ""
         self.console.print(
             f"      to come, at most: {n:,} questions, about {n * estimate.calls_each:,.0f} LM "
-            f"calls{money}, {duration(n * estimate.seconds_each)} (known answers are not asked "
-            "again)",
+            f"calls{more}{money}, {duration(n * estimate.seconds_each)} (known answers are not "
+            "asked again)",
             highlight=False,
         )
 

@@ -52,6 +52,8 @@ def pick(
     else:
         wanted, because = "bootstrap", f"{n} training questions, few of them with hops"
     for name in dict.fromkeys((wanted, "bootstrap")):
+        if name == "bootstrap" and not settings.max_demos:
+            return Pick("none", settings, f"{because}, and no demonstration may be kept")
         fitting = _fitting(name, settings, n, dev, predictors, calls_each, calls_left)
         if fitting is not None:
             cut = fitting.candidates != settings.candidates

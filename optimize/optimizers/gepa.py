@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import dspy
+from dspy.teleprompt.gepa import InstructionProposer
 
 from optimize.feedback import HopFeedback
 from optimize.optimizers import Need
 from optimize.proposing import proposing
 from optimize.search import PromptSearch, PromptSettings
+from programs import MeteredAdapter
 
 
 def need(settings: PromptSettings, train: int, dev: int, predictors: int) -> Need:
@@ -26,7 +28,8 @@ def metric_calls(settings: PromptSettings, dev: int) -> int:
 
 def run(search: PromptSearch) -> None:
     """Its own folder resumes it; the folder belongs to one start and one recipe, since GEPA takes
-    up old candidates without a word. Every candidate that it accepts is scored on dev through the
+    up old candidates without a word. Its proposer brings an adapter of its own, so that one is
+    metered here. Every candidate that it accepts is scored on dev through the
     search too: answers that GEPA had for it come from the LM cache."""
     lm = search.lms.writer(search.lms.reflection or search.lms.prompt, "gepa", "--reflection-lm")
     settings = search.settings
@@ -37,6 +40,7 @@ def run(search: PromptSearch) -> None:
             max_metric_calls=metric_calls(settings, len(search.dev)),
             reflection_minibatch_size=min(settings.minibatch, len(search.train)),
             reflection_lm=lm,
+            instruction_proposer=InstructionProposer(adapter=MeteredAdapter(dspy.JSONAdapter())),
             add_format_failure_as_feedback=True,
             num_threads=search.workers,
             log_dir=str(search.folder / "gepa"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,25 @@ def test_a_trial_of_a_dead_process_is_tried_once_more(
     assert choice.rows[lost.number].point in finished
 
 
+def test_a_trial_that_was_broken_off_is_asked_again_at_the_next_start(
+    chains: Benchmark, words: Any, tmp_path: Path
+) -> None:
+    class Broken(BaseException):
+        pass
+
+    def interrupt(row: Any) -> None:
+        monkey.setattr("optimize.budgets.evaluate", broken)
+
+    def broken(*args: Any, **more: Any) -> Any:
+        raise Broken
+
+    with pytest.MonkeyPatch.context() as monkey, pytest.raises(Broken):
+        tune(chains, words, tmp_path, trials=3, on_trial=interrupt)
+    choice = tune(chains, words, tmp_path, trials=3)
+    lost = next(r for r in choice.rows if r.state == "failed")
+    assert lost.point in [r.point for r in choice.rows if r.state != "failed"]
+
+
 def test_the_space_is_exactly_the_declared_knobs(words: Any) -> None:
     program = build("decompose", words, HopBudget(passages=7))
     knobs = space(program)
@@ -140,6 +160,15 @@ def test_the_front_holds_what_nothing_beats() -> None:
 def test_paired_standard_error() -> None:
     mean, error = paired({"a": 1.0, "b": 0.0}, {"a": 0.0, "b": 0.0})
     assert (mean, error) == (0.5, 0.5)
+
+
+def test_a_formula_may_count_seconds_and_divide() -> None:
+    values = {"f1": 1.0, "hop_recall": 1.0, "lm_calls": 2.0, "seconds": 4.0}
+    assert Formula("f1 - 0.1*seconds")(values) == pytest.approx(0.6)
+    assert Formula("f1 - 0.1*seconds").timed
+    assert not Formula("f1/lm_calls").timed
+    assert Formula("1/(1-f1)")(values) == -math.inf
+    assert Formula("f1/(lm_calls-0.5)")(values) == pytest.approx(2 / 3)
 
 
 def test_formulas_are_arithmetic_only() -> None:

@@ -20,7 +20,7 @@ from optimize.export import export
 from optimize.prompts import PromptSettings
 from optimize.recipe import Recipe
 from optimize.tracking import Tracker, local_uri
-from programs import HopBudget, build, fingerprint
+from programs import HopBudget, StateError, build, fingerprint
 
 RECIPE = Recipe(trials=3, prompts=PromptSettings(candidates=1, max_demos=1), workers=2)
 
@@ -81,6 +81,8 @@ def test_runs_of_a_compile_can_be_read_without_the_data_set(
         (Recipe(freeze=("magic",)), "no knob"),
         (Recipe(objective="f1 +"), "can't be read"),
         (Recipe(storage="magic://x"), "check --storage"),
+        (Recipe(register="team/answers"), "without / and :"),
+        (Recipe(prompts=PromptSettings(max_demos=0)), "--demos 1"),
     ],
 )
 def test_a_recipe_that_can_not_run_is_refused_before_a_question_is_asked(
@@ -131,6 +133,16 @@ def test_a_shared_question_is_refused(world: Benchmark, words: Any, tmp_path: Pa
         run(leaky, words, tmp_path / "c")
 
 
+def test_an_id_of_two_questions_is_refused(world: Benchmark, words: Any, tmp_path: Path) -> None:
+    """Answers are kept by id: one split's would have been scored as another's."""
+    numbered = {
+        split: [q.copy(id=f"q{n}") for n, q in enumerate(questions)]
+        for split, questions in world.questions.items()
+    }
+    with pytest.raises(OptimizeError, match="give every question an id of its own"):
+        run(replace(world, questions=numbered), words, tmp_path / "c")
+
+
 def test_a_call_limit_ends_the_search_with_a_pipeline(
     world: Benchmark, words: Any, tmp_path: Path
 ) -> None:
@@ -140,6 +152,29 @@ def test_a_call_limit_ends_the_search_with_a_pipeline(
     assert done.spent.lm_calls <= 120
     assert done.final is not None
     assert done.final.n == len(world.questions["test"])
+
+
+def test_a_limit_holds_over_several_starts_and_a_higher_one_goes_on(
+    world: Benchmark, words: Any, tmp_path: Path
+) -> None:
+    first = run(world, words, tmp_path / "c", Recipe(trials=50, max_calls=120, workers=1))
+    again = run(world, words, tmp_path / "c", Recipe(trials=50, max_calls=120, workers=1))
+    assert again.spent.lm_calls == first.spent.lm_calls
+    assert f"spent: {first.spent.lm_calls} LM calls" in (again.export / "card.md").read_text()
+    more = run(world, words, tmp_path / "c", Recipe(trials=50, max_calls=300, workers=1))
+    assert first.spent.lm_calls < more.spent.lm_calls <= 300
+    assert more.budget.rows[0].point == first.budget.rows[0].point
+
+
+def test_a_limit_reached_while_tracing_loses_nothing(words_of: Any, tmp_path: Path) -> None:
+    world = synthetic(12, 60, seed=2)
+    few = replace(world, questions={s: q[:2] for s, q in world.questions.items()})
+    recipe = Recipe(trials=0, optimizer="none", workers=1)
+    untraced = run(few, words_of(few), tmp_path / "untraced", recipe)
+    tight = replace(recipe, traces=2, max_calls=untraced.spent.lm_calls)
+    done = run(few, words_of(few), tmp_path / "traced", tight)
+    assert done.final is not None
+    assert (tmp_path / "traced" / "compiled.json").is_file()
 
 
 def test_a_limit_below_the_baseline_is_refused(
@@ -173,6 +208,8 @@ def test_no_key_is_in_an_export(words: Any, tmp_path: Path) -> None:
         data = path.read_bytes()
         assert b"sk-planted-key" not in data, path
         assert b"secret.example" not in data, path
+        assert str(tmp_path).encode() not in data, path
+        assert str(Path(hopsmith.__file__).parent.parent).encode() not in data, path
     assert not [p for p in files if p.suffix in (".pkl", ".pickle")]
 
 
@@ -203,6 +240,30 @@ def test_a_changed_corpus_is_said(
         folder = export(build("single_shot", words), tmp_path / "export", mlflow_model=False)
     hopsmith.load(folder, retriever=type(words)(world.corpus[1:]), lm=lm)
     assert "corpus has changed" in capsys.readouterr().err
+
+
+def test_an_export_edited_by_hand_is_said_or_refused(
+    words: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lm = stand_in("oracle/gold")
+    with dspy.context(lm=lm):
+        folder = export(build("single_shot", words), tmp_path / "export", mlflow_model=False)
+    hopsmith.load(folder, retriever=words, lm=lm)
+    assert not capsys.readouterr().err
+    path = folder / "pipeline.json"
+    whole = json.loads(path.read_text())
+    (predictor,) = whole["state"]["predictors"].values()
+    predictor["signature"]["instructions"] = "Sing."
+    path.write_text(json.dumps(whole))
+    hopsmith.load(folder, retriever=words, lm=lm)
+    assert "edited since" in capsys.readouterr().err
+    path.write_text(json.dumps({**whole, "rendering": 99}))
+    with pytest.raises(ExportError, match="prompts of form 99"):
+        hopsmith.load(folder, retriever=words, lm=lm)
+    del predictor["signature"]
+    path.write_text(json.dumps(whole))
+    with pytest.raises(StateError, match=r"lacks \['signature'\]"):
+        hopsmith.load(folder, retriever=words, lm=lm)
 
 
 def test_a_tuned_budget_survives_export(words: Any, tmp_path: Path) -> None:

@@ -93,10 +93,11 @@ def tune(
     store: AnswerStore | None = None,
     proposer: Proposer | None = None,
     max_calls: int | None = None,
+    ledger: LimitedLedger | None = None,
 ) -> PromptChoice:
     every = [q for questions in world.questions.values() for q in questions]
     writer = dspy.LM("scripted/proposer", engine=proposer or Proposer(), cache=False)
-    ledger = LimitedLedger(max_calls)
+    ledger = ledger or LimitedLedger(max_calls)
     with dspy.context(
         lm=stand_in("oracle/gold"),
         adapter=Planted(every),
@@ -124,6 +125,16 @@ def test_a_planted_bad_instruction_is_replaced(
     choice = tune(world, words, tmp_path, optimizer)
     assert GOOD in choice.program.planner.signature.instructions
     assert choice.after > choice.before
+
+
+@pytest.mark.parametrize("optimizer", ["mipro", "gepa", "simba"])
+def test_what_the_proposing_lm_writes_is_on_the_ledger(
+    world: Benchmark, words: Any, tmp_path: Path, optimizer: str
+) -> None:
+    proposer, ledger = Proposer(), LimitedLedger()
+    tune(world, words, tmp_path, optimizer, proposer=proposer, ledger=ledger)
+    assert proposer.prompts
+    assert ledger.total.completion_tokens == 10 * len(proposer.prompts)
 
 
 @pytest.mark.parametrize("optimizer", ["bootstrap", "mipro", "gepa", "simba"])

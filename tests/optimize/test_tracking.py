@@ -90,7 +90,11 @@ def test_a_champion_is_moved_only_when_asked(tmp_path: Path, exported: Path) -> 
         tracker = Tracker(local_uri(tmp_path), "test", tmp_path / "spool")
         with tracker.run(key, f"compile {key}") as run:
             run.model(
-                exported / "mlflow_model", "single_shot", registered="answers", champion=champion
+                exported / "mlflow_model",
+                "single_shot",
+                mark="m",
+                registered="answers",
+                champion=champion,
             )
         assert tracker.close() is None
         versions.append(tracker.registered(key))
@@ -105,10 +109,30 @@ def test_a_model_that_is_delivered_again_is_registered_once(tmp_path: Path, expo
     for _ in range(2):
         tracker = Tracker(local_uri(tmp_path), "test", tmp_path / "spool")
         with tracker.run("k", "compile") as run:
-            run.model(exported / "mlflow_model", "single_shot", registered="a", champion=False)
+            run.model(
+                exported / "mlflow_model", "single_shot", mark="m", registered="a", champion=False
+            )
         assert tracker.close() is None
     client = MlflowClient(tracker.uri, registry_uri=tracker.uri)
     assert len(client.search_model_versions("name='a'")) == 1
+
+
+def test_another_model_of_the_same_run_is_another_version(tmp_path: Path, exported: Path) -> None:
+    """A compile that a limit ended exports again when it is allowed more."""
+    from mlflow import MlflowClient
+
+    versions = []
+    for mark, champion in (("early", False), ("late", False), ("late", True)):
+        tracker = Tracker(local_uri(tmp_path), "test", tmp_path / "spool")
+        (exported / "mlflow_model" / "mark").write_text(mark)
+        with tracker.run("k", "compile") as run:
+            run.model(exported / "mlflow_model", "s", mark=mark, registered="a", champion=champion)
+        assert tracker.close() is None
+        versions.append(tracker.registered("k"))
+    assert versions == [("a", "1", False), ("a", "2", False), ("a", "2", True)]
+    client = MlflowClient(tracker.uri, registry_uri=tracker.uri)
+    champion_of = client.get_model_version_by_alias("a", "champion")
+    assert str(champion_of.version) == "2"
 
 
 def test_a_registered_model_loads_without_pickle(
@@ -118,7 +142,7 @@ def test_a_registered_model_loads_without_pickle(
 
     tracker = Tracker(local_uri(tmp_path), "test", tmp_path / "spool")
     with tracker.run("k", "compile") as run:
-        run.model(exported / "mlflow_model", "single_shot", registered="a", champion=True)
+        run.model(exported / "mlflow_model", "single_shot", mark="m", registered="a", champion=True)
     assert tracker.close() is None
     monkeypatch.setenv("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "false")
     before = mlflow.get_tracking_uri()
@@ -189,7 +213,9 @@ def test_a_server_on_postgresql_takes_what_a_spool_holds(
     try:
         tracker = Tracker(uri, "test", tmp_path / "spool")
         with tracker.run("m", "with a model") as run:
-            run.model(exported / "mlflow_model", "single_shot", registered="a", champion=True)
+            run.model(
+                exported / "mlflow_model", "single_shot", mark="m", registered="a", champion=True
+            )
         assert tracker.close(patience=180) is None
         assert tracker.registered("m") == ("a", "1", True)
         assert {"compile", "baseline", "with a model"} <= set(runs(uri))
