@@ -7,7 +7,7 @@ the compile's own cache). ``auto`` chooses an optimizer and says why.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -52,7 +52,7 @@ def tune_prompts(
     store: AnswerStore,
     folder: Path,
     workers: int = 4,
-    hidden: Collection[str] = (),
+    hidden: Mapping[str, str] | None = None,
     settings: PromptSettings | None = None,
     lms: PromptLMs | None = None,
     on_candidate: Callable[[Candidate], None] | None = None,
@@ -74,7 +74,7 @@ def tune_prompts(
         store,
         workers,
         folder / f"{optimizer}-{fingerprint(program)[:16]}",
-        hidden,
+        hidden or {},
         settings,
         lms or PromptLMs(),
         on_candidate,

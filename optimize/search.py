@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,8 +67,8 @@ class PromptSearch:
     workers: int
     folder: Path
     """Of this optimizer and this start."""
-    hidden: Collection[str]
-    """Passages that no demonstration may quote."""
+    hidden: Mapping[str, str]
+    """Ids and texts of passages that no demonstration may quote."""
     settings: PromptSettings
     lms: PromptLMs = field(default_factory=PromptLMs)
     report: Callable[[Candidate], None] | None = None

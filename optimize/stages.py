@@ -36,6 +36,7 @@ from optimize.thresholds import ThresholdChoice, tune_thresholds
 from optimize.thresholds import need as threshold_need
 from optimize.tracking import TrackedRun, Tracker
 from programs import MultiHopProgram
+from retrieval.contract import ReadsCorpus
 
 
 @dataclass
@@ -349,14 +350,21 @@ def _picked(work: Work, program: MultiHopProgram, calls_each: float) -> Pick:
     return picked
 
 
-def _hidden(work: Work) -> set[str]:
-    """Passages that dev and test questions are about: no demonstration may quote them."""
-    return {
-        passage
+def _hidden(work: Work) -> dict[str, str]:
+    """Passages that dev and test questions are about, with their texts where the corpus is at hand:
+    no demonstration may quote them."""
+    texts = {
+        passage: ""
         for split in ("dev", "test")
         for question in work.questions(split)
         for passage in question.supporting
     }
+    retriever = work.program.retriever
+    own = retriever.corpus() if isinstance(retriever, ReadsCorpus) else ()
+    for passage in work.benchmark.corpus or own:
+        if passage.id in texts:
+            texts[passage.id] = passage.text
+    return texts
 
 
 def thresholds(work: Work, run: TrackedRun, program: MultiHopProgram) -> ThresholdChoice:
