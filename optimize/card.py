@@ -10,7 +10,6 @@ def card(pipeline: Mapping[str, Any], about: Mapping[str, Any]) -> str:
     """The card of a pipeline (``PipelineFile`` as a dictionary)."""
     program = pipeline["program"]
     lm = (pipeline["lms"].get("default") or {}).get("name", "none")
-    budget = pipeline["state"]["budget"]
     lines = [
         f"# {program['method']} pipeline",
         "",
@@ -20,8 +19,7 @@ def card(pipeline: Mapping[str, Any], about: Mapping[str, Any]) -> str:
         f"- fingerprint: `{pipeline['fingerprint']}`",
         f"- retriever: {pipeline['retriever'].get('engine')}, corpus "
         f"`{(pipeline['corpus_hash'] or 'unknown')[:16]}`",
-        f"- budget: {', '.join(f'{k}={_plain(v)}' for k, v in budget.items())}",
-        f"- predictors: {_predictors(pipeline['state'])}",
+        *_built(pipeline["state"]),
         "",
         "## Scores",
         "",
@@ -52,6 +50,18 @@ def card(pipeline: Mapping[str, Any], about: Mapping[str, Any]) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _built(state: Mapping[str, Any], part: str = "") -> list[str]:
+    """Budget and predictors, those of the parts below."""
+    of = f" of `{part}`" if part else ""
+    lines = [
+        f"- budget{of}: {', '.join(f'{k}={_plain(v)}' for k, v in state['budget'].items())}",
+        f"- predictors{of}: {_predictors(state)}",
+    ]
+    for name, below in state["parts"].items():
+        lines += _built(below, f"{part}.{name}" if part else name)
+    return lines
 
 
 def _plain(value: Any) -> str:

@@ -276,6 +276,9 @@ def _log_start(run: TrackedRun, work: Work) -> None:
     )
     for split, questions in work.benchmark.questions.items():
         run.dataset(f"{work.benchmark.name}-{split}", questions_hash(questions), split)
+    corpus = getattr(program.retriever, "corpus_hash", None)
+    if corpus:
+        run.dataset(f"{work.benchmark.name}-corpus", corpus, "index")
 
 
 def _flat_recipe(recipe: Recipe) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,22 @@ def test_stages_are_nested_runs_with_their_artifacts(compiled: tuple[Any, Path, 
     budget = {a.path for a in client.list_artifacts(found["budget"].info.run_id)}
     assert {"history.png", "pareto.png", "trials.csv"} <= budget
     assert "final.f1" in parent.data.metrics
+    inputs = {i.dataset.name: i.dataset.digest for i in parent.inputs.dataset_inputs}
+    assert set(inputs) == {f"synthetic-{what}" for what in ("train", "dev", "test", "corpus")}
+
+
+def test_the_card_says_scores_with_intervals_and_what_each_part_is(
+    words: Any, compiled: tuple[Any, Path, Any]
+) -> None:
+    from optimize.card import card
+    from optimize.export import PipelineFile
+
+    told = (compiled[0].export / "card.md").read_text()
+    assert re.search(r"\| f1 \| [\d.]+ \| [\d.]+ \[[\d.]+, [\d.]+\] \| [+-]", told)
+    whole = PipelineFile.read(compiled[0].export).model_dump()
+    below = {"budget": {"hops": 2}, "predictors": {"asker": {"demos": []}}, "parts": {}}
+    whole["state"]["parts"] = {"agentic": {**below, "parts": {"inner": below}}}
+    assert "predictors of `agentic.inner`: asker" in card(whole, {})
 
 
 def test_a_compile_started_again_asks_nothing_twice(
