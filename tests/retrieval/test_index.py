@@ -136,6 +136,23 @@ def test_another_encoder_is_refused(index: Path) -> None:
         open_index(index).search(["river"], 1)
 
 
+def test_a_damaged_index_is_one_line(index: Path) -> None:
+    segment = next((index / "segments").iterdir())
+    lexical = next(index.glob("bm25-*"))
+    parts = (segment, "vectors.bin"), (segment, "pooled.bin"), (segment, "windows.npy")
+    texts = (segment, "offsets.npy"), (segment, "passages.jsonl")
+    for folder, name in (*parts, *texts, (lexical, "indptr.csc.index.npy")):
+        whole = (folder / name).read_bytes()
+        for cut in (whole[:-7], whole[:-8], b""):
+            (folder / name).write_bytes(cut)
+            with pytest.raises(IndexFault, match=f"{folder.name} is damaged: index the corpus"):
+                open_index(index, engine="two-stage")
+        (folder / name).write_bytes(whole)
+    (index / "manifest.json").write_bytes(b"\xff\xfe{")
+    with pytest.raises(IndexFault, match=r"manifest\.json can't be read .*index the corpus again"):
+        open_index(index)
+
+
 def test_an_index_without_vectors_says_so(world: Benchmark, tmp_path: Path) -> None:
     build_index(world.corpus, tmp_path / "words", engine="bm25")
     with pytest.raises(IndexFault, match="no vectors"):
