@@ -27,7 +27,7 @@ from retrieval.passage import Passage
 from retrieval.plaid import FOLDER as PLAID
 from retrieval.plaid import build_plaid
 from retrieval.segment import Segment, content, write_segment
-from retrieval.writing import making, settle
+from retrieval.writing import alone, making, settle
 
 AUTO_EXACT = 1_000
 """``engine="auto"`` scores corpora up to this many passages exactly."""
@@ -73,8 +73,9 @@ def build_index(
     ``progress`` is told (passages done, passages in all, by ``total``). The folder appears when all
     is written; an interrupted or failed build leaves nothing, and an index that was there before
     stays. With an ``embedder`` (``retrieval.embedding``) in place of a checkpoint, what was
-    embedded before a build broke off is kept for the next one. Raises ``CorpusError`` (empty,
-    duplicate id), ``IndexFault``.
+    embedded before a build broke off is kept for the next one. A change of the index that is there
+    is overwritten when it ends before the build does; one under way then fails the build. Raises
+    ``CorpusError`` (empty, duplicate id), ``IndexFault``.
     """
     out = Path(out)
     _check(out, engine, vectors, overwrite)
@@ -85,7 +86,7 @@ def build_index(
         raise IndexFault(
             f"bm25 has no setting {', '.join(settings)}: leave it out, or take --engine two-stage"
         )
-    coder = _coder(out, engine, checkpoint, embedder)
+    coder = _coder(out.resolve(), engine, checkpoint, embedder)
     with making(out) as folder:
         passages = _some(unique(corpus))
         codec: Codec | None = None
@@ -145,6 +146,12 @@ def _check(out: Path, engine: str, vectors: str, overwrite: bool) -> None:
         raise IndexFault(f"vectors are kept as float16 or pq, not {vectors!r}")
     if not out.exists():
         return
+    if out.resolve().is_mount():
+        raise IndexFault(f"{out} is a mount point and can't be replaced: name a folder inside it")
+    if out.resolve() == Path.cwd():
+        raise IndexFault(
+            f"{out} is the folder that you are in: name a folder inside it, or run this elsewhere"
+        )
     if not out.is_dir():
         raise IndexFault(f"{out} is a file: choose another --out")
     taken = any(out.iterdir())
@@ -154,6 +161,9 @@ def _check(out: Path, engine: str, vectors: str, overwrite: bool) -> None:
         )
     if taken and not (out / "manifest.json").is_file():
         raise IndexFault(f"{out} holds something else than an index: choose another --out")
+    if taken:
+        with alone(out):
+            pass
 
 
 def _some(passages: Iterable[Passage]) -> Iterable[Passage]:

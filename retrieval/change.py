@@ -20,14 +20,14 @@ from retrieval.documents import DocumentCorpus
 from retrieval.documents.renewal import renewed
 from retrieval.embedding import Embedder
 from retrieval.encoder import Progress
-from retrieval.errors import CorpusError, IndexFault
+from retrieval.errors import CorpusError
 from retrieval.index import OpenIndex
 from retrieval.manifest import Manifest, SegmentEntry
 from retrieval.passage import Passage
 from retrieval.plaid import build_plaid
 from retrieval.qdrant import add_to_qdrant, delete_from_qdrant, is_qdrant
 from retrieval.segment import Segment, write_segment
-from retrieval.writing import LOCK, full_disk, locked, making
+from retrieval.writing import alone, full_disk, making
 
 EMBEDDED = ".embedded"
 """What an addition that broke off had embedded."""
@@ -134,13 +134,10 @@ def changing(folder: Path) -> Iterator[Manifest]:
     """One writer at a time: raises ``IndexFault`` when another is at work. What a crashed writer
     left is swept first."""
     Manifest.read(folder)
-    with (folder / LOCK).open("a") as lock:
-        if not locked(lock):
-            raise IndexFault(f"{folder} is being changed by another process: wait for it")
+    with alone(folder), full_disk(folder):
         manifest = Manifest.read(folder)
         _sweep(folder, manifest)
-        with full_disk(folder):
-            yield manifest
+        yield manifest
 
 
 def _mostly_deleted(manifest: Manifest) -> bool:

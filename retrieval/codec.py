@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from retrieval.errors import IndexFault
+from retrieval.errors import IndexFault, undamaged
 from retrieval.threads import in_threads, one_thread
 
 PQ_BYTES = 64
@@ -161,5 +161,6 @@ def open_codec(name: str, folder: Path, dim: int) -> Codec:
     if name == Float16.name:
         return Float16(dim)
     if name == ProductQuantised.name:
-        return ProductQuantised(np.load(folder / ProductQuantised.FILE), dim)
+        with undamaged(folder):
+            return ProductQuantised(np.load(folder / ProductQuantised.FILE), dim)
     raise IndexFault(f"the index keeps its vectors as {name!r}: written by a newer version?")

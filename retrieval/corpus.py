@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +136,8 @@ def _passage(row: Any, where: str) -> Passage:
         if not is_text(value):
             raise CorpusError(f"{where}: {column} holds half a surrogate pair: write it whole")
     metadata = {k: v for k, v in row.items() if k not in OWN_COLUMNS}
+    if fault := _unwritable(metadata):
+        raise CorpusError(f"{where}: {fault}")
     return Passage(str(row["id"]), title, row["text"], metadata=metadata)
 
 
@@ -148,9 +150,21 @@ def is_text(value: str) -> bool:
     return True
 
 
+def _unwritable(metadata: Mapping[str, Any]) -> str | None:
+    """Why a column can't be written as JSON in UTF-8: Python's reader takes more than JSON has."""
+    for column, value in metadata.items():
+        try:
+            json.dumps({column: value}, ensure_ascii=False, allow_nan=False).encode()
+        except UnicodeEncodeError:
+            return f"{column!a} holds half a surrogate pair: write it whole"
+        except ValueError:
+            return f"{column!r} holds NaN or an infinite number: write null, or leave it out"
+    return None
+
+
 def unique(passages: Iterable[Passage], taken: Iterable[str] = ()) -> Iterator[Passage]:
     """The passages as they come. Raises ``CorpusError`` at an id that was there before, naming both
-    places, at a passage without a word, and at text that can't be written as UTF-8."""
+    places, at a passage without a word, and at text or metadata that can't be written."""
     places: dict[str, int] = dict.fromkeys(taken, 0)
     for number, passage in enumerate(passages, 1):
         if passage.id in places:
@@ -165,6 +179,8 @@ def unique(passages: Iterable[Passage], taken: Iterable[str] = ()) -> Iterator[P
                     f"passage {number} ({passage.id!r}): {column} holds half a surrogate pair: "
                     'write it whole, or clean it with text.encode("utf-8", "replace").decode()'
                 )
+        if fault := _unwritable(passage.metadata):
+            raise CorpusError(f"passage {number} ({passage.id!r}): {fault}")
         places[passage.id] = number
         yield passage
 

@@ -1,5 +1,11 @@
 """Errors of this room. Each message names the mend; the command line prints it as one line."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 
 class RetrievalError(Exception):
     """A fault of input or set-up that the user can mend."""
@@ -33,3 +39,12 @@ class RemoteFault(IndexFault):
 
     stops_run = True
     """Read by ``programs``: without its index a run only writes failures."""
+
+
+@contextmanager
+def undamaged(folder: Path) -> Iterator[None]:
+    """Raise ``IndexFault`` where what is read of a folder is not as it was written."""
+    try:
+        yield
+    except (ValueError, EOFError) as fault:
+        raise IndexFault(f"{folder} is damaged: index the corpus again") from fault

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from retrieval.errors import undamaged
+
 K1 = 1.5
 B = 0.75
 WORD = r"(?u)\b\w+\b"
@@ -60,7 +62,7 @@ def build_lexical(texts: Iterable[str], folder: Path) -> None:
 
 class Lexical:
     """A saved BM25 index; ``numbers[i]`` is the passage number of its i-th text. Raises
-    ``FileNotFoundError`` when files of it are gone."""
+    ``FileNotFoundError`` when files of it are gone, ``IndexFault`` when they are damaged."""
 
     _kept: Any = None
 
@@ -69,7 +71,8 @@ class Lexical:
 
         self.numbers = numbers
         wordless = (folder / WORDLESS).is_file()
-        self._model = None if wordless else bm25s.BM25.load(str(folder), mmap=True)
+        with undamaged(folder):
+            self._model = None if wordless else bm25s.BM25.load(str(folder), mmap=True)
 
     def only(self, alive: Any) -> Lexical:
         """The same over the passages alone whose number ``alive`` marks; words weigh as before."""

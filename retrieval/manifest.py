@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from retrieval.errors import IndexFault
 from retrieval.writing import settle_names
@@ -68,7 +68,7 @@ class Manifest(BaseModel):
                     "index the corpus again"
                 )
             return cls.model_validate(raw)
-        except (json.JSONDecodeError, ValidationError) as fault:
+        except ValueError as fault:
             raise IndexFault(
                 f"{path} can't be read ({type(fault).__name__}): index the corpus again"
             ) from fault

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
 from retrieval.contract import BaseRetriever, Retriever, identity_of
-from retrieval.errors import QueryError, RetrieverFault
+from retrieval.errors import QueryError, RetrievalError, RetrieverFault
 from retrieval.passage import Passage
 from retrieval.where import Condition, conditions_of
 
@@ -53,7 +54,17 @@ class PluggedRetriever(BaseRetriever):
         return True
 
     def _search(self, queries: list[str], k: int, pool: int | None) -> list[list[Passage]]:
-        return self.inner.search(queries, k, pool=pool)
+        found: Any = self.inner.search(queries, k, pool=pool)
+        with suppress(TypeError):
+            lists = [list(passages) for passages in found]
+            if len(lists) == len(queries) and all(
+                isinstance(p, Passage) for passages in lists for p in passages
+            ):
+                return lists
+        raise RetrieverFault(
+            f"retriever {self.name} must return a list of retrieval.Passage for each query: "
+            f"{_check(self.name)}"
+        )
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -78,7 +89,14 @@ def plugged(name: str, place: str | None = None, *conditions: str) -> PluggedRet
     except TypeError as fault:
         mend = "give --index" if place is None else "leave --index out"
         raise RetrieverFault(f"retriever {name} can't be called ({fault}): {mend}") from fault
-    inner = factory(*arguments)
+    try:
+        inner = factory(*arguments)
+    except RetrievalError:
+        raise
+    except Exception as fault:
+        raise RetrieverFault(
+            f"retriever {name} can't be made ({_said(fault)}): {_check(name)}"
+        ) from fault
     if not callable(getattr(inner, "search", None)):
         raise RetrieverFault(
             f"retriever {name} returned {type(inner).__name__}, which has no search(queries, k, "
@@ -105,8 +123,20 @@ def _factory(name: str) -> Any:
         raise RetrieverFault(
             f"retriever {name}: {fault}; run this in its folder, or install its package"
         ) from fault
+    except Exception as fault:
+        raise RetrieverFault(
+            f"retriever {name}: {module} can't be imported ({_said(fault)}): {_check(name)}"
+        ) from fault
     for part in attribute.split("."):
         factory = getattr(factory, part, None)
     if not callable(factory):
         raise RetrieverFault(f"retriever {name}: {module} has no function or class {attribute!r}")
     return factory
+
+
+def _said(fault: Exception) -> str:
+    return f"{type(fault).__name__}: {' '.join(str(fault).split())[:200]}"
+
+
+def _check(name: str) -> str:
+    return f"mend it and check it with hopsmith doctor --retriever {name}"

@@ -19,6 +19,7 @@ from retrieval.codec import Codec
 from retrieval.corpus import CorpusHash
 from retrieval.embedding import Embedder
 from retrieval.encoder import Encoder, Progress, pooled
+from retrieval.errors import undamaged
 from retrieval.passage import Passage
 from retrieval.plaid import FOLDER as PLAID
 from retrieval.plaid import Plaid
@@ -103,17 +104,26 @@ def _chunks(items: Iterable[Passage], size: int) -> Iterator[list[Passage]]:
 
 class Segment:
     """A written segment, read through memory maps. With ``keep`` its vectors stay decoded in memory
-    once they were read."""
+    once they were read. Raises ``IndexFault`` where a file is shorter or longer than it must be."""
 
     def __init__(self, folder: Path, codec: Codec | None, dim: int, keep: bool = False) -> None:
         self.folder = folder
         self.codec = codec
         self.keep = keep
-        self.offsets = np.load(folder / "offsets.npy", mmap_mode="r")
-        self.windows = np.load(folder / "windows.npy")
-        self._texts = _map(folder / "passages.jsonl", np.uint8, 1)
         width = codec.width if codec is not None else dim
         dtype = codec.dtype if codec is not None else np.float16
+        with undamaged(folder):
+            self.offsets = np.load(folder / "offsets.npy", mmap_mode="r")
+            self.windows = np.load(folder / "windows.npy")
+            sizes = {"passages.jsonl": int(self.offsets[-1])}
+            if codec is not None:
+                tokens = int(self.windows[-1, 1]) if len(self.windows) else 0
+                sizes["vectors.bin"] = tokens * width * np.dtype(dtype).itemsize
+                sizes["pooled.bin"] = len(self.windows) * dim * np.dtype(np.float16).itemsize
+            for name, size in sizes.items():
+                if (folder / name).stat().st_size != size:
+                    raise ValueError(f"{name} must have {size:,} bytes")
+        self._texts = _map(folder / "passages.jsonl", np.uint8, 1)
         self._vectors = _map(folder / "vectors.bin", dtype, width)
         self.pooled = _map(folder / "pooled.bin", np.float16, dim)
 

@@ -12,6 +12,7 @@ from retrieval.passage import Passage
 
 OPERATORS = ("!=", ">=", "<=", "=", ">", "<")
 _CONDITION = re.compile(r"\s*([^=!<>]+?)\s*(!=|>=|<=|=|>|<)\s*(.*?)\s*", re.DOTALL)
+_INTEGER = re.compile(r"[+-]?\d{1,4000}")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
@@ -54,8 +55,8 @@ class Condition:
         if item is None:
             return False
         text = str(item).lower() if isinstance(item, bool) else str(item)
-        left = _number(text) if isinstance(item, (str, int, float)) else None
-        right = _number(self.value)
+        left = number_of(text) if isinstance(item, (str, int, float)) else None
+        right = number_of(self.value)
         if self.operator == "=":
             typed = not isinstance(item, str)
             return text == self.value or (typed and left is not None and left == right)
@@ -66,8 +67,12 @@ class Condition:
         return _ordered(left, right, self.operator)
 
 
-def _number(text: str) -> float | None:
-    return float(text) if _NUMBER.fullmatch(text.strip()) else None
+def number_of(text: str) -> int | float | None:
+    """What a text says when it is a number. Whole numbers stay exact, however large."""
+    text = text.strip()
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _NUMBER.fullmatch(text) else None
 
 
 def _ordered(left: Any, right: Any, operator: str) -> bool:

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO
 
@@ -24,11 +24,13 @@ AT_FDCWD, RENAME_EXCHANGE = -100, 2
 
 @contextmanager
 def making(out: Path) -> Iterator[Path]:
-    """A temporary folder beside ``out`` that takes its place when the block ends well.
+    """A temporary folder beside ``out`` (of a link, what it names) that takes its place when the
+    block ends well.
 
     What was at ``out`` stays until then. Folders that killed processes left are removed first.
-    Raises ``IndexFault`` when the disk is full.
+    Raises ``IndexFault`` when the disk is full, and when ``out`` is being changed at the end.
     """
+    out = out.resolve()
     with full_disk(out):
         out.parent.mkdir(parents=True, exist_ok=True)
         for left in out.parent.glob(f".{glob.escape(out.name)}.making-*"):
@@ -41,8 +43,9 @@ def making(out: Path) -> Iterator[Path]:
             with (folder / LOCK).open("w") as lock:
                 locked(lock)
                 yield folder
-            settle(folder)
-            _put(folder, out)
+                settle(folder)
+                with alone(out) if out.exists() else nullcontext():
+                    _put(folder, out)
             settle_names(out.parent)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -75,6 +78,22 @@ def locked(file: IO[str]) -> bool:
     except OSError:
         return False
     return True
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Keep others from changing a folder or replacing it. Raises ``IndexFault`` when another is at
+    work, or has put another folder there since the lock was opened."""
+    with (folder / LOCK).open("a") as lock:
+        if not locked(lock) or not _lies_at(lock, folder / LOCK):
+            raise IndexFault(f"{folder} is being changed by another process: wait for it")
+        yield
+
+
+def _lies_at(file: IO[str], path: Path) -> bool:
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    return False
 
 
 @contextmanager

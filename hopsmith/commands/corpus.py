@@ -234,7 +234,12 @@ def search(
     if file is not None:
         if not file.is_file():
             raise HopsmithError(f"--queries {file}: there is no such file")
-        asked += [line for line in file.read_text("utf-8").splitlines() if line.strip()]
+        try:
+            asked += [line for line in file.read_text("utf-8").splitlines() if line.strip()]
+        except UnicodeDecodeError as fault:
+            raise HopsmithError(
+                f"--queries {file} is no UTF-8 (byte {fault.start}): save the file as UTF-8"
+            ) from None
     if not asked:
         raise HopsmithError('no query: hopsmith search "query" --index DIR')
     settings = opt.settings_flags(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A document that could not be read."""
+    """A document or a folder that could not be read."""
 
     source: str
     why: str
@@ -36,7 +37,8 @@ class DocumentCorpus:
     A passage's id is the file's path from the folder, and ``path#2``, ``path#3``, … after the
     first; its title is the document's, or the file's name, with the headings it stands under; its
     metadata are ``source`` and, where there are, ``page``, ``last_page`` and ``heading``. Hidden
-    files and folders are left out.
+    files and folders are left out. Links are followed; a folder that can be reached in several ways
+    is read once, under its own name where it has one below this folder.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class DocumentCorpus:
         self.reading: Callable[[str], None] | None = None
         """Told of each document before it is read."""
         self.skipped: list[Skipped] = []
-        """Of the latest pass: documents that could not be read."""
+        """Of the latest pass: documents and folders that could not be read."""
         self.others: Counter[str] = Counter()
         """Of the latest pass: files of kinds that aren't read, by suffix."""
 
@@ -75,6 +77,7 @@ class DocumentCorpus:
             raise CorpusError(self._nothing())
 
     def _skip(self, source: str, why: str) -> None:
+        source = source if _is_text(source) else ascii(source)
         self.skipped.append(Skipped(source, why))
         self._say(f"{source} {why}; it is skipped")
 
@@ -86,17 +89,44 @@ class DocumentCorpus:
         if self.path.is_file():
             yield self.path, self.path.name
             return
-        for file in sorted(self.path.rglob("*")):
-            parts = file.relative_to(self.path).parts
-            if any(part.startswith((".", "~$")) for part in parts) or not file.is_file():
+        for file in self._below():
+            source = self._source(file)
+            try:
+                regular = stat.S_ISREG(file.stat().st_mode)
+            except OSError as fault:
+                self._unopened(fault)
                 continue
-            source = "/".join(parts)
+            if not regular:
+                continue
             if file.suffix.lower() not in SUFFIXES:
                 self.others[file.suffix.lower() or file.name] += 1
             elif not _is_text(source):
-                self._skip(ascii(source), "has a name that is no UTF-8: rename it")
+                self._skip(source, "has a name that is no UTF-8: rename it")
             else:
                 yield file, source
+
+    def _below(self) -> list[Path]:
+        """What is below the folder and no folder, in the order of the names."""
+        found: list[Path] = []
+        starts, seen = [self.path], set[tuple[int, int]]()
+        for start in starts:
+            for top, folders, files in os.walk(start, onerror=self._unopened):
+                status = os.stat(top)
+                if (status.st_dev, status.st_ino) in seen:
+                    folders.clear()
+                    continue
+                seen.add((status.st_dev, status.st_ino))
+                folders[:] = sorted(filter(_is_seen, folders))
+                paths = [Path(top, name) for name in folders]
+                starts += filter(os.path.islink, paths)
+                found += [Path(top, name) for name in filter(_is_seen, files)]
+        return sorted(found)
+
+    def _source(self, path: Path) -> str:
+        return "/".join(path.relative_to(self.path).parts) or str(path)
+
+    def _unopened(self, fault: OSError) -> None:
+        self._skip(self._source(Path(fault.filename)), f"can't be opened ({fault.strerror})")
 
     def _nothing(self) -> str:
         kinds = ", ".join(SUFFIXES)
@@ -127,6 +157,10 @@ def _place(piece: Piece) -> dict[str, str | int]:
     if piece.last_page is not None and piece.last_page != piece.page:
         place["last_page"] = piece.last_page
     return place
+
+
+def _is_seen(name: str) -> bool:
+    return not name.startswith((".", "~$"))
 
 
 def _is_text(name: str) -> bool:

@@ -1,7 +1,7 @@
 """Conditions on metadata as a filter of Qdrant's.
 
-As ``retrieval.where`` with one difference: an order is one of numbers. Text is not ordered, and a
-number that was written as text has none.
+As ``retrieval.where``, but an order is one of numbers: text is not ordered, and a number that was
+written as text has none. Qdrant orders numbers as floats, so whole ones beyond 2**53 roughly.
 """
 
 from __future__ import annotations
@@ -14,11 +14,15 @@ from typing import TYPE_CHECKING, Any
 from retrieval.errors import QueryError
 from retrieval.qdrant.connection import asking
 from retrieval.qdrant.manifest import QdrantManifest
-from retrieval.where import Condition
+from retrieval.where import Condition, number_of
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
+EXACT = 1 << 53
+"""Whole numbers beyond it are not all told apart as floats."""
+WHOLE = 1 << 63
+"""Bound of Qdrant's own."""
 BOUNDS = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
 
 
@@ -56,17 +60,20 @@ def _one(condition: Condition) -> Any:
     from qdrant_client import models
 
     key, value = _key(condition.column), condition.value
-    number = _number(value)
+    number = number_of(value)
     if condition.operator in BOUNDS:
         if number is None:
             raise QueryError(
                 f"the filter {str(condition)!r} orders text, which Qdrant can't: compare numbers"
             )
-        bounds = models.Range(**{BOUNDS[condition.operator]: number})
+        bounds = models.Range(**{BOUNDS[condition.operator]: float(value)})
         return models.FieldCondition(key=key, range=bounds)
     same: list[Any] = [models.FieldCondition(key=key, match=models.MatchValue(value=value))]
-    if number is not None:
-        alike = models.Range(gte=number, lte=number)
+    whole = number if isinstance(number, int) and -WHOLE <= number < WHOLE else None
+    if whole is not None:
+        same.append(models.FieldCondition(key=key, match=models.MatchValue(value=whole)))
+    if number is not None and (whole is None or abs(whole) <= EXACT):
+        alike = models.Range(gte=float(value), lte=float(value))
         same.append(models.FieldCondition(key=key, range=alike))
     if value in ("true", "false"):
         truth = models.MatchValue(value=value == "true")
@@ -81,10 +88,3 @@ def _key(column: str) -> str:
     if column in ("id", "title"):
         return column
     return f"metadata.{column}" if re.fullmatch(r"\w+", column) else f'metadata."{column}"'
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None

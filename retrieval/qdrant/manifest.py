@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from retrieval.errors import IndexFault
 
@@ -43,7 +43,7 @@ class QdrantManifest(BaseModel):
         """Raises ``IndexFault`` naming the mend."""
         try:
             found = cls.model_validate_json((folder / NAME).read_text())
-        except (OSError, ValidationError) as fault:
+        except (OSError, ValueError) as fault:
             raise IndexFault(
                 f"{folder / NAME} can't be read ({type(fault).__name__}): index the corpus again"
             ) from fault

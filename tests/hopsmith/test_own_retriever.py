@@ -17,7 +17,7 @@ from retrieval import RetrieverFault, plugged
 from retrieval.conformance import CHECKS, Subject, conform
 
 OWN = """
-from retrieval import Passage
+from retrieval import Passage, RetrieverFault
 
 TEXTS = {{"a": "the red river", "b": "a blue museum", "c": "the city of museums by the river"}}
 
@@ -49,8 +49,26 @@ class Careless:
         return [[Passage("a", "", "text", float(self.calls), 0)] * 2 for _ in queries]
 
 
+class Rows:
+    def search(self, queries, k, pool=None):
+        return [[{{"id": "a", "text": "text"}}] for _ in queries]
+
+
+class NoLists:
+    def search(self, queries, k, pool=None):
+        return None
+
+
 def nothing():
     return object()
+
+
+def fails():
+    raise ValueError("no database\\nat HOST")
+
+
+def mended():
+    raise RetrieverFault("give the database's address")
 
 
 a_number = 7
@@ -74,6 +92,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A module of somebody's, in the working folder."""
     name = f"own_{tmp_path.name.replace('-', '_')}"
     (tmp_path / f"{name}.py").write_text(OWN.format())
+    (tmp_path / f"{name}_wrong.py").write_text("def (")
     monkeypatch.syspath_prepend(str(tmp_path))
     return name
 
@@ -83,6 +102,17 @@ def test_search_uses_it(module: str, capsys: pytest.CaptureFixture[str]) -> None
     code, out, _ = run(capsys, *words)
     assert code == 0
     assert [p["id"] for p in json.loads(out)["results"][0]] == ["b", "a"]
+
+
+def test_queries_that_are_no_utf8_are_one_line(
+    module: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "latin.txt").write_bytes("Über den Fluß".encode("latin-1"))
+    words = ["search", "--queries", tmp_path / "latin.txt", "--retriever", f"{module}:Words"]
+    code, out, err = run(capsys, *words)
+    assert (code, out) == (2, "")
+    assert "latin.txt is no UTF-8 (byte 0): save the file as UTF-8" in err
+    assert err.count("\n") == 1
 
 
 def test_eval_uses_it(
@@ -114,6 +144,11 @@ def test_an_installed_package_brings_one(module: str, monkeypatch: pytest.Monkey
         ("{}:nobody", "has no function or class 'nobody'"),
         ("{}:a_number", "has no function or class 'a_number'"),
         ("{}:nothing", "has no search"),
+        ("{}:fails", "(ValueError: no database at HOST): mend it and check it with hopsmith"),
+        ("{}:mended", "hopsmith: give the database's address\n"),
+        ("{}:Rows", "must return a list of retrieval.Passage for each query: mend it and check"),
+        ("{}:NoLists", "must return a list of retrieval.Passage for each query"),
+        ("{}_wrong:x", "can't be imported (SyntaxError: "),
         ("no_such_module:x", "run this in its folder"),
         ("unknown", "module:factory"),
     ],

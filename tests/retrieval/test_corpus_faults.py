@@ -29,6 +29,10 @@ GOOD = b'{"id": "1", "text": "a river"}\n'
         (b'{"id": "2", "text": ["x"]}', "text must be a string"),
         (b'{"id": "2", "text": "x", "title": 7}', "title must be a string"),
         (b'{"id": "2", "text": "\\ud800"}', "surrogate"),
+        (b'{"id": "2", "text": "x", "by": ["\\ud800"]}', "'by' holds half a surrogate"),
+        (b'{"id": "2", "text": "x", "\\ud800": 1}', "holds half a surrogate"),
+        (b'{"id": "2", "text": "x", "share": NaN}', "'share' holds NaN or an infinite"),
+        (b'{"id": "2", "text": "x", "at": {"share": 1e999}}', "'at' holds NaN or an infinite"),
     ],
 )
 def test_a_fault_names_file_and_line(tmp_path: Path, line: bytes, said: str) -> None:
@@ -68,6 +72,16 @@ def test_half_a_surrogate_pair_names_the_passage_and_the_mend(
     passage: Passage, said: str, tmp_path: Path
 ) -> None:
     with pytest.raises(CorpusError, match=rf"passage 2 \('p.*{said} half .*write it whole"):
+        build_index([Passage("1", "", "a river"), passage], tmp_path / "index", engine="bm25")
+    assert not (tmp_path / "index").exists()
+
+
+@pytest.mark.parametrize(("value", "said"), [("\ud800", "half a"), ([float("inf")], "NaN or")])
+def test_metadata_that_cant_be_written_names_the_passage(
+    value: object, said: str, tmp_path: Path
+) -> None:
+    passage = Passage("p", "", "a river", metadata={"by": value})
+    with pytest.raises(CorpusError, match=rf"passage 2 \('p'\): 'by' holds {said}"):
         build_index([Passage("1", "", "a river"), passage], tmp_path / "index", engine="bm25")
     assert not (tmp_path / "index").exists()
 

@@ -7,6 +7,8 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from retrieval import (
     delete_passages,
     open_index,
 )
+from retrieval.change import changing
 
 
 @pytest.fixture
@@ -133,6 +136,23 @@ def test_another_encoder_is_refused(index: Path) -> None:
         open_index(index).search(["river"], 1)
 
 
+def test_a_damaged_index_is_one_line(index: Path) -> None:
+    segment = next((index / "segments").iterdir())
+    lexical = next(index.glob("bm25-*"))
+    parts = (segment, "vectors.bin"), (segment, "pooled.bin"), (segment, "windows.npy")
+    texts = (segment, "offsets.npy"), (segment, "passages.jsonl")
+    for folder, name in (*parts, *texts, (lexical, "indptr.csc.index.npy")):
+        whole = (folder / name).read_bytes()
+        for cut in (whole[:-7], whole[:-8], b""):
+            (folder / name).write_bytes(cut)
+            with pytest.raises(IndexFault, match=f"{folder.name} is damaged: index the corpus"):
+                open_index(index, engine="two-stage")
+        (folder / name).write_bytes(whole)
+    (index / "manifest.json").write_bytes(b"\xff\xfe{")
+    with pytest.raises(IndexFault, match=r"manifest\.json can't be read .*index the corpus again"):
+        open_index(index)
+
+
 def test_an_index_without_vectors_says_so(world: Benchmark, tmp_path: Path) -> None:
     build_index(world.corpus, tmp_path / "words", engine="bm25")
     with pytest.raises(IndexFault, match="no vectors"):
@@ -140,10 +160,59 @@ def test_an_index_without_vectors_says_so(world: Benchmark, tmp_path: Path) -> N
 
 
 def test_two_writers_do_not_meet(index: Path) -> None:
-    from retrieval.change import changing
-
     with changing(index), pytest.raises(IndexFault, match="another process"):
         add_passages(index, [NEW])
+
+
+def test_an_index_that_is_being_changed_is_not_overwritten(index: Path, world: Benchmark) -> None:
+    def meanwhile() -> Iterator[Passage]:
+        yield NEW
+        with pytest.raises(IndexFault, match="another process"):
+            build_index([NEW], index, engine="bm25", overwrite=True)
+
+    assert add_passages(index, meanwhile()).passages == len(world.corpus) + 1
+    assert first(index) == "new"
+    with ExitStack() as change:
+
+        def late() -> Iterator[Passage]:
+            yield NEW
+            change.enter_context(changing(index))
+
+        with pytest.raises(IndexFault, match="another process"):
+            build_index(late(), index, engine="bm25", overwrite=True)
+    assert len(open_index(index)) == len(world.corpus) + 1
+    assert {p.name for p in index.parent.iterdir()} == {"index"}
+
+
+def test_a_change_that_ended_before_an_overwrite_is_overwritten(index: Path) -> None:
+    def meanwhile() -> Iterator[Passage]:
+        yield NEW
+        add_passages(index, [Passage("other", "", "Another passage.")])
+
+    build_index(meanwhile(), index, engine="bm25", overwrite=True)
+    assert [p.id for p in open_index(index).corpus()] == ["new"]
+
+
+def test_folders_that_cant_be_replaced_are_refused_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unread() -> Iterator[Passage]:
+        pytest.fail("the corpus was read")
+        yield NEW
+
+    monkeypatch.chdir(tmp_path)
+    for out in (Path(), tmp_path, Path("/")):
+        with pytest.raises(IndexFault, match="name a folder inside it"):
+            build_index(unread(), out, engine="bm25", overwrite=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "is_mount", lambda path: path == tmp_path / "disk")
+        (tmp_path / "disk").mkdir()
+        (tmp_path / "link").symlink_to("disk")
+        with pytest.raises(IndexFault, match=r"mount point .*name a folder inside it"):
+            build_index(unread(), "link", engine="bm25")
+    assert build_index([NEW], "link", engine="bm25").passages == 1
+    assert (tmp_path / "disk" / "manifest.json").is_file()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["disk", "link"]
 
 
 def test_many_passages_of_one_title_keep_apart(tmp_path: Path) -> None:

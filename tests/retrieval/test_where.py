@@ -42,6 +42,11 @@ from retrieval.where import Condition
         ("draft=1", {"draft": True}, False),
         ("formula=a=b", {"formula": "a=b"}, True),
         ("name=", {"name": ""}, True),
+        ("big=1234567890123456705", {"big": 1234567890123456705}, True),
+        ("big=1234567890123456705", {"big": 1234567890123456704}, False),
+        ("big>1234567890123456705", {"big": 1234567890123456706}, True),
+        ("big<=1e18", {"big": 1000000000000000001}, False),
+        ("big>1", {"big": "9" * 5000}, True),
     ],
 )
 def test_a_condition(text: str, columns: dict[str, Any], met: bool) -> None:
@@ -63,6 +68,13 @@ def test_any_text_is_read_or_refused(text: str, columns: dict[str, Any]) -> None
     except QueryError:
         return
     assert condition.holds(columns) in (True, False)
+
+
+@given(st.integers(1 << 53), st.integers(-1, 1), st.sampled_from(["=", "<", ">=", "!="]))
+def test_whole_numbers_compare_exactly(left: int, more: int, operator: str) -> None:
+    right = left + more
+    expected = {"=": left == right, "<": left < right, ">=": left >= right, "!=": left != right}
+    assert Condition("n", operator, str(right)).holds({"n": left}) is expected[operator]
 
 
 @given(st.integers(-5, 5) | st.floats(-5, 5), st.integers(-5, 5))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import IO
 
 import pytest
 
 from retrieval import IndexFault, writing
-from retrieval.writing import LOCK, making
+from retrieval.writing import LOCK, alone, making
 
 
 @pytest.fixture(params=["one step", "two steps"])
@@ -27,6 +28,47 @@ def test_what_was_there_stays_until_the_new_is_whole(tmp_path: Path) -> None:
             assert not out.exists() or (out / "file").read_text() == "first"
         assert (out / "file").read_text() == text
     assert os.listdir(tmp_path) == ["out"]
+
+
+def test_of_a_link_what_it_names_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with making(tmp_path / "link") as folder:
+        (folder / "file").write_text("words")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real" / "file").read_text() == "words"
+    assert sorted(os.listdir(tmp_path)) == ["link", "real"]
+
+
+@pytest.mark.usefixtures("exchange")
+def test_a_folder_that_is_being_changed_is_not_replaced(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with making(out) as folder:
+        (folder / "file").write_text("first")
+    refused = pytest.raises(IndexFault, match="being changed by another process")
+    with alone(out), refused, making(out) as folder:
+        (folder / "file").write_text("second")
+    assert (out / "file").read_text() == "first"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+@pytest.mark.usefixtures("exchange")
+def test_a_lock_of_a_folder_that_was_replaced_is_worth_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, lock = tmp_path / "out", writing.locked
+    with making(out):
+        pass
+
+    def late(file: IO[str]) -> bool:
+        monkeypatch.setattr(writing, "locked", lock)
+        with making(out):
+            pass
+        return lock(file)
+
+    monkeypatch.setattr(writing, "locked", late)
+    with pytest.raises(IndexFault, match="being changed by another process"), alone(out):
+        pass
 
 
 def test_what_a_killed_process_left_is_removed_and_what_a_living_one_makes_is_not(

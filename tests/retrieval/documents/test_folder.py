@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -98,6 +99,41 @@ def test_a_name_that_is_no_utf8_is_skipped(folder: Path) -> None:
 
 def test_one_document_is_a_corpus(folder: Path) -> None:
     assert [p.id for p in read_corpus(folder / "report.pdf")] == ["report.pdf"]
+
+
+def test_links_are_followed_and_a_folder_is_read_once(tmp_path: Path) -> None:
+    docs, far = tmp_path / "docs", tmp_path / "far"
+    for place in (docs / "own", far / "deep"):
+        place.mkdir(parents=True)
+        (place / "a.txt").write_text("A river.")
+    (docs / "alias").symlink_to(docs / "own")
+    (docs / "own" / "up").symlink_to(docs)
+    (docs / "there").symlink_to(far)
+    (far / "deep" / "back").symlink_to(far)
+    (docs / "their.txt").symlink_to(far / "deep" / "a.txt")
+    assert [p.id for p in corpus(docs)] == ["own/a.txt", "their.txt", "there/deep/a.txt"]
+
+
+def test_folders_and_links_that_cant_be_opened_are_named_and_counted(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "gone").symlink_to(tmp_path / "nowhere")
+    (folder / "far").symlink_to(folder / "sub" / "secret")
+    (folder / "sub" / "secret").mkdir()
+    scandir = os.scandir
+
+    def guarded_scandir(path: str) -> object:
+        if Path(path).resolve().name == "secret":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scandir(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", guarded_scandir)
+        found = corpus(folder)
+        list(found)
+    skipped = {s.source: s.why for s in found.skipped}
+    assert skipped["sub/secret"] == skipped["far"] == "can't be opened (Permission denied)"
+    assert skipped["gone"] == "can't be opened (No such file or directory)"
 
 
 def state(index: Path) -> dict[str, str]:
