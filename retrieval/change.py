@@ -27,7 +27,7 @@ from retrieval.passage import Passage
 from retrieval.plaid import build_plaid
 from retrieval.qdrant import add_to_qdrant, delete_from_qdrant, is_qdrant
 from retrieval.segment import Segment, write_segment
-from retrieval.writing import LOCK, full_disk, locked, making
+from retrieval.writing import alone, full_disk, making
 
 EMBEDDED = ".embedded"
 """What an addition that broke off had embedded."""
@@ -124,6 +124,8 @@ def delete_passages(folder: Path | str, ids: Iterable[str]) -> IndexReport:
 def compact(folder: Path | str) -> IndexReport:
     """Write the live passages as one segment and drop the others' files."""
     folder = Path(folder)
+    if is_qdrant(folder):
+        raise IndexFault(f"{folder} lies in Qdrant, which compacts by itself: nothing to do")
     with changing(folder) as manifest:
         _compact(folder, manifest)
     return report(folder, manifest, 0)
@@ -131,12 +133,10 @@ def compact(folder: Path | str) -> IndexReport:
 
 @contextmanager
 def changing(folder: Path) -> Iterator[Manifest]:
-    """One writer at a time: raises ``IndexFault`` when another is at work. What a crashed writer
-    left is swept first."""
+    """The manifest of an index that nobody else changes meanwhile (``alone``). What a crashed
+    writer left is swept first."""
     Manifest.read(folder)
-    with (folder / LOCK).open("a") as lock:
-        if not locked(lock):
-            raise IndexFault(f"{folder} is being changed by another process: wait for it")
+    with alone(folder):
         manifest = Manifest.read(folder)
         _sweep(folder, manifest)
         with full_disk(folder):

@@ -66,6 +66,15 @@ def settle_names(folder: Path) -> None:
         os.close(handle)
 
 
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """One writer at a time: raises ``IndexFault`` when another is at work in the folder."""
+    with (folder / LOCK).open("a") as lock:
+        if not locked(lock):
+            raise IndexFault(f"{folder} is being changed by another process: wait for it")
+        yield
+
+
 def locked(file: IO[str]) -> bool:
     """Take the file's lock, which the system frees when a process dies; False when it is taken."""
     import fcntl
