@@ -22,8 +22,8 @@ class PipelineModel(PythonModel):  # type: ignore[misc]
         self.pipeline = load(Path(context.artifacts["pipeline"]).parent)
 
     def predict(self, model_input: list[str]):  # type: ignore[no-untyped-def]
-        """Objects, one for each question. Their type stays unsaid: it holds ``Any``, of which MLflow
-        would warn at each export."""
+        """Objects, one for each question. Their type stays unsaid: it holds ``Any``, of which
+        MLflow would warn at each export."""
         return [self.pipeline.plain(question) for question in model_input]
 
 
