@@ -29,9 +29,8 @@ from starlette.exceptions import HTTPException
 from retrieval.contract import MAX_K, BaseRetriever, size_of
 from retrieval.errors import QueryError
 from retrieval.segment import content
-from retrieval.wire import FORMAT, SearchRequest, reply
+from retrieval.wire import FORMAT, SearchRequest, is_loopback, reply
 
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 ROUTES = ("/healthz", "/metrics", "/v1/index", "/v1/search", "/api/search")
 FILTERS = 32
 """Filters that are kept ready: making one reads every passage once."""
@@ -249,7 +248,7 @@ class _Guard:
             return None if self._knows(headers) else _error(401, "the bearer token is wrong")
         host = headers.get(b"host", b"").decode("latin-1")
         name = host if host.endswith("]") else host.rsplit(":", 1)[0]
-        return None if name.lower() in LOOPBACK else _error(403, "this server is for loopback only")
+        return None if is_loopback(name) else _error(403, "this server is for loopback only")
 
     def _knows(self, headers: dict[bytes, bytes]) -> bool:
         """Bearer, or Basic with the token as its password, which clients that only take a URL

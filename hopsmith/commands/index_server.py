@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import signal
 import socket
 import sys
@@ -12,6 +11,7 @@ import typer
 
 from hopsmith.commands import options as opt
 from hopsmith.errors import HopsmithError
+from retrieval.wire import is_loopback
 
 SHORTEST_TOKEN = 16
 GRACE = 30
@@ -83,7 +83,7 @@ def check_open_to(host: str, token: str | None) -> None:
             f"HOPSMITH_INDEX_TOKEN has {len(token)} characters: use at least {SHORTEST_TOKEN}, "
             "such as those of openssl rand -hex 24"
         )
-    if token is None and not _is_loopback(host):
+    if token is None and not is_loopback(host):
         raise HopsmithError(
             f"--host {host} is open to other machines: set HOPSMITH_INDEX_TOKEN to a secret here "
             "and for the clients first (openssl rand -hex 24 makes one), or leave --host out"
@@ -120,10 +120,3 @@ def serve(app: Any, listening: socket.socket) -> None:
         timeout_graceful_shutdown=GRACE,
     )
     uvicorn.Server(config).run(sockets=[listening])
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -119,6 +119,8 @@ def test_without_a_token_a_foreign_name_is_not_answered(client: TestClient) -> N
         ("evil.example:8893", 403),
         ("localhost:8893", 200),
         ("[::1]:8893", 200),
+        ("127.0.0.2:8893", 200),
+        ("127.0.0.1.evil.example", 403),
         ("127.0.0.1", 200),
     ):
         assert client.get("/v1/index", headers={"Host": host}).status_code == status
