@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import socket
 import sys
+import threading
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -46,7 +48,8 @@ def index_serve(
     """Serve an index over HTTP: --index http://HOST:PORT searches it from elsewhere.
 
     Other machines need the token that HOPSMITH_INDEX_TOKEN holds here and there.
-    dspy.ColBERTv2 is answered at /api/search, Prometheus at /metrics.
+    dspy.ColBERTv2 is answered at /api/search, Prometheus at /metrics. The index is served as it was
+    when it was opened; SIGHUP opens it anew, with what was added and deleted since.
     """
     from hopsmith.settings import load_settings
     from hopsmith.show import print_json
@@ -67,6 +70,19 @@ def index_serve(
         retriever, token=token, bounds=Bounds(k=max_k, queries=max_queries, body=max_bytes)
     )
     retriever.search(["warm up"], 1)
+
+    def reopen() -> None:
+        try:
+            fresh = open_retriever(index, engine=engine, checkpoint=checkpoint)
+            fresh.search(["warm up"], 1)
+        except Exception as fault:
+            said = " ".join(str(fault).split()) or type(fault).__name__
+            print(f"not reopened, the index is served as it was: {said}", file=sys.stderr)
+            return
+        app.state.served.take(fresh)
+        print(f"reopened: {size_of(fresh)} passages", file=sys.stderr, flush=True)
+
+    reopen_on_hangup(reopen)
     about = {"url": url, "passages": size_of(retriever), "engine": retriever.identity["engine"]}
     if json:
         print_json(about)
@@ -74,6 +90,20 @@ def index_serve(
     else:
         print(f"serving {index} at {url}; Ctrl-C stops it", file=sys.stderr, flush=True)
     serve(app, listening)
+
+
+def reopen_on_hangup(reopen: Callable[[], None]) -> None:
+    """Have each SIGHUP call it in a thread of its own, one after another."""
+    turns = threading.Lock()
+
+    def in_turn() -> None:
+        with turns:
+            reopen()
+
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(
+            signal.SIGHUP, lambda *_: threading.Thread(target=in_turn, daemon=True).start()
+        )
 
 
 def check_open_to(host: str, token: str | None) -> None:
