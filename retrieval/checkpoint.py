@@ -143,7 +143,7 @@ def _shapes(weights: Path) -> dict[str, list[int]]:
         try:
             with weights.open("rb") as file:
                 size = int.from_bytes(file.read(8), "little")
-                header = json.loads(file.read(size))
+                header = json.loads(file.read(min(size, weights.stat().st_size)))
         except ValueError:
             header = {}
         header.pop("__metadata__", None)
@@ -151,8 +151,8 @@ def _shapes(weights: Path) -> dict[str, list[int]]:
             tensor["data_offsets"][1] for tensor in header.values()
         ):
             raise IndexFault(
-                f"the weights {weights} are cut short or damaged: remove {weights.parent} and "
-                "have it made or fetched again"
+                f"the weights {weights} are cut short or damaged: copy them here again, or remove "
+                f"{weights.parent} if it is in Hopsmith's cache, where it is made again"
             )
         return {name: tensor["shape"] for name, tensor in header.items()}
     import torch
