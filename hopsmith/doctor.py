@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
@@ -24,8 +23,6 @@ from retrieval.folders import cache_folder
 State = Literal["ok", "note", "broken"]
 PATIENCE = 3.0
 """Seconds to wait for a hub or an endpoint."""
-STALE = 600.0
-"""Seconds after which a lock that a compile left counts as stale: one takes half a minute."""
 TIGHT, FULL = 5e9, 5e8
 """Free bytes below which space is short, or gone: weights and their copy take 2.3 GB."""
 HUB = "https://huggingface.co"
@@ -84,33 +81,15 @@ def extras(_: Settings) -> Iterator[Finding]:
 
 
 def compiler(_: Settings) -> Iterator[Finding]:
-    """What colbert-ai's C++ extensions are compiled with, and locks that a killed one left."""
-    cxx = os.environ.get("CXX", "g++")
-    missing = [
-        f"{what} ({mend})"
-        for what, mend in ((cxx, "Debian: apt install g++"), ("ninja", "pip install ninja"))
-        if shutil.which(what) is None
-    ]
-    if missing:
-        says = f"not on PATH: {' and '.join(missing)}; only the engine plaid needs them"
-        yield Finding("compiler", "note", says)
-    else:
-        yield Finding("compiler", "ok", f"{cxx} and ninja are there, for the engine plaid")
-    locks = [lock for lock in _extension_locks() if time.time() - lock.stat().st_mtime > STALE]
-    if locks:
-        paths = " ".join(map(str, locks))
-        says = f"a killed compile left a lock that the engine plaid would wait for: rm {paths}"
-        yield Finding("compiler locks", "note", says)
-    else:
-        yield Finding("compiler locks", "ok", "no stale lock")
+    """What PLAID's scorers are compiled with, as it looks for it itself."""
+    from retrieval.compiled import check_compiler
 
-
-def _extension_locks() -> list[Path]:
-    """Where torch compiles extensions: ``TORCH_EXTENSIONS_DIR`` or the user's cache."""
-    named = os.environ.get("TORCH_EXTENSIONS_DIR")
-    cache = os.environ.get("XDG_CACHE_HOME")
-    root = Path(named) if named else (Path(cache) if cache else Path.home() / ".cache")
-    return sorted((root if named else root / "torch_extensions").glob("**/lock"))
+    try:
+        check_compiler()
+    except RetrievalError as fault:
+        yield Finding("compiler", "note", str(fault))
+    else:
+        yield Finding("compiler", "ok", "all that the engine plaid compiles with is there")
 
 
 def cache(_: Settings) -> Iterator[Finding]:
@@ -249,7 +228,10 @@ def index(settings: Settings) -> Iterator[Finding]:
         yield Finding("index", "broken", str(fault))
         return
     says = f"{settings.index}: {retriever.identity['engine']}, {size_of(retriever)} passages"
-    yield Finding("index", "ok" if found else "broken", says)
+    if found[0]:
+        yield Finding("index", "ok", says)
+    else:
+        yield Finding("index", "broken", f"{says}, but a search finds none: index the corpus again")
 
 
 CHECKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (

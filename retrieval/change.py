@@ -20,7 +20,7 @@ from retrieval.documents import DocumentCorpus
 from retrieval.documents.renewal import renewed
 from retrieval.embedding import Embedder
 from retrieval.encoder import Progress
-from retrieval.errors import CorpusError
+from retrieval.errors import CorpusError, IndexFault
 from retrieval.index import OpenIndex
 from retrieval.manifest import Manifest, SegmentEntry
 from retrieval.passage import Passage
@@ -124,6 +124,8 @@ def delete_passages(folder: Path | str, ids: Iterable[str]) -> IndexReport:
 def compact(folder: Path | str) -> IndexReport:
     """Write the live passages as one segment and drop the others' files."""
     folder = Path(folder)
+    if is_qdrant(folder):
+        raise IndexFault(f"{folder} lies in Qdrant, which compacts by itself: nothing to do")
     with changing(folder) as manifest:
         _compact(folder, manifest)
     return report(folder, manifest, 0)
@@ -131,8 +133,8 @@ def compact(folder: Path | str) -> IndexReport:
 
 @contextmanager
 def changing(folder: Path) -> Iterator[Manifest]:
-    """One writer at a time: raises ``IndexFault`` when another is at work. What a crashed writer
-    left is swept first."""
+    """The manifest of an index that nobody else changes meanwhile (``alone``). What a crashed
+    writer left is swept first."""
     Manifest.read(folder)
     with alone(folder), full_disk(folder):
         manifest = Manifest.read(folder)

@@ -140,10 +140,21 @@ def weights_file(folder: Path) -> Path:
 def _shapes(weights: Path) -> dict[str, list[int]]:
     """Tensor shapes by name."""
     if weights.suffix == ".safetensors":
-        with weights.open("rb") as file:
-            size = int.from_bytes(file.read(8), "little")
-            header = json.loads(file.read(size))
-        return {k: v["shape"] for k, v in header.items() if k != "__metadata__"}
+        try:
+            with weights.open("rb") as file:
+                size = int.from_bytes(file.read(8), "little")
+                header = json.loads(file.read(min(size, weights.stat().st_size)))
+        except ValueError:
+            header = {}
+        header.pop("__metadata__", None)
+        if not header or weights.stat().st_size != 8 + size + max(
+            tensor["data_offsets"][1] for tensor in header.values()
+        ):
+            raise IndexFault(
+                f"the weights {weights} are cut short or damaged: copy them here again, or remove "
+                f"{weights.parent} if it is in Hopsmith's cache, where it is made again"
+            )
+        return {name: tensor["shape"] for name, tensor in header.items()}
     import torch
 
     state = torch.load(weights, map_location="cpu", weights_only=True)

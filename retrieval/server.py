@@ -29,9 +29,8 @@ from starlette.exceptions import HTTPException
 from retrieval.contract import MAX_K, BaseRetriever, size_of
 from retrieval.errors import QueryError
 from retrieval.segment import content
-from retrieval.wire import FORMAT, SearchRequest, reply
+from retrieval.wire import FORMAT, SearchRequest, is_loopback, reply
 
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 ROUTES = ("/healthz", "/metrics", "/v1/index", "/v1/search", "/api/search")
 FILTERS = 32
 """Filters that are kept ready: making one reads every passage once."""
@@ -54,7 +53,7 @@ class Bounds:
 class Metrics:
     """Counters of one server, in Prometheus' text format."""
 
-    def __init__(self, passages: int | None) -> None:
+    def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.requests = Counter(
             "hopsmith_index_requests_total",
@@ -75,34 +74,49 @@ class Metrics:
         self.searching = Gauge(
             "hopsmith_index_searches_in_progress", "Searches under way", registry=self.registry
         )
-        size = Gauge("hopsmith_index_passages", "Passages in the index", registry=self.registry)
-        size.set(passages if passages is not None else float("nan"))
+        self._size = Gauge(
+            "hopsmith_index_passages", "Passages in the index", registry=self.registry
+        )
+
+    def serving(self, passages: int | None) -> None:
+        self._size.set(passages if passages is not None else float("nan"))
+
+
+class Served:
+    """The retriever that answers, until another is taken up; requests under way keep theirs."""
+
+    def __init__(self, retriever: BaseRetriever, metrics: Metrics) -> None:
+        self.metrics = metrics
+        self.take(retriever)
+
+    def take(self, retriever: BaseRetriever) -> None:
+        self.retriever = retriever
+        self.narrow = lru_cache(FILTERS)(lambda where: retriever.where(*where))
+        self.metrics.serving(size_of(retriever))
 
 
 def create_app(
     retriever: BaseRetriever, *, token: str | None = None, bounds: Bounds | None = None
 ) -> FastAPI:
-    """The server of one retriever, as an ASGI application."""
+    """The server of one retriever, as an ASGI application; ``app.state.served`` takes another."""
     bounds = bounds or Bounds()
-    passages = size_of(retriever)
-    metrics = Metrics(passages)
+    metrics = Metrics()
+    served = Served(retriever, metrics)
     turns = anyio.CapacityLimiter(bounds.at_once)
     app = FastAPI(title="Hopsmith index", docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.served = served
     app.add_middleware(_Guard, token=token, most=bounds.body)
     app.add_middleware(_Counted, metrics=metrics)
 
-    @lru_cache(FILTERS)
-    def narrow(where: tuple[str, ...]) -> BaseRetriever:
-        return retriever.where(*where)
-
     async def among(where: Sequence[str]) -> BaseRetriever:
         if not where:
-            return retriever
-        return await anyio.to_thread.run_sync(narrow, tuple(where), limiter=turns)
+            return served.retriever
+        return await anyio.to_thread.run_sync(served.narrow, tuple(where), limiter=turns)
 
     async def search(
-        queries: Sequence[str], k: int, pool: int | None = None, at: BaseRetriever = retriever
+        queries: Sequence[str], k: int, pool: int | None = None, at: BaseRetriever | None = None
     ) -> Any:
+        at = served.retriever if at is None else at
         if len(queries) > bounds.queries:
             raise QueryError(f"a request holds at most {bounds.queries} queries: send several")
         if k > bounds.k:
@@ -120,7 +134,7 @@ def create_app(
 
     @app.get("/healthz")
     async def health() -> Response:
-        return _json({"status": "ok", "passages": passages})
+        return _json({"status": "ok", "passages": size_of(served.retriever)})
 
     @app.get("/metrics")
     async def tell_metrics() -> Response:
@@ -249,7 +263,7 @@ class _Guard:
             return None if self._knows(headers) else _error(401, "the bearer token is wrong")
         host = headers.get(b"host", b"").decode("latin-1")
         name = host if host.endswith("]") else host.rsplit(":", 1)[0]
-        return None if name.lower() in LOOPBACK else _error(403, "this server is for loopback only")
+        return None if is_loopback(name) else _error(403, "this server is for loopback only")
 
     def _knows(self, headers: dict[bytes, bytes]) -> bool:
         """Bearer, or Basic with the token as its password, which clients that only take a URL

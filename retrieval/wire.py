@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -96,6 +97,15 @@ def reply(
 def hash_of(identity: Mapping[str, Any]) -> str:
     """SHA-256 of an identity's canonical JSON."""
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or address is this machine's own."""
+    name = host.strip("[]").casefold()
+    try:
+        return name == "localhost" or ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
 
 
 def is_url(where: object) -> bool:

@@ -78,7 +78,10 @@ def index(
         ),
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the index that is there.")
+        bool,
+        typer.Option(
+            "--overwrite", help="Replace the index; it answers until the new one is whole."
+        ),
     ] = False,
     url: Annotated[
         str | None, typer.Option("--url", help="With --engine qdrant: the server's address.")
@@ -188,10 +191,12 @@ def delete(
 ) -> None:
     """Take passages out of an index: by id, or all that meet --where (source=report.pdf)."""
     from retrieval import delete_passages, open_index
+    from retrieval.qdrant import is_qdrant, open_qdrant
 
     gone = list(ids or [])
     if where:
-        gone += [p.id for p in open_index(folder, engine="bm25").where(*where).corpus()]
+        opened = open_qdrant(folder) if is_qdrant(folder) else open_index(folder, engine="bm25")
+        gone += [p.id for p in opened.where(*where).corpus()]
     if not gone:
         raise HopsmithError("nothing to delete: give ids, or a --where that some passage meets")
     report = delete_passages(folder, gone)

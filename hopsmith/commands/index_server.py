@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import ipaddress
 import signal
 import socket
 import sys
+import threading
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
 from hopsmith.commands import options as opt
 from hopsmith.errors import HopsmithError
+from retrieval.wire import is_loopback
 
 SHORTEST_TOKEN = 16
 GRACE = 30
@@ -46,7 +48,8 @@ def index_serve(
     """Serve an index over HTTP: --index http://HOST:PORT searches it from elsewhere.
 
     Other machines need the token that HOPSMITH_INDEX_TOKEN holds here and there.
-    dspy.ColBERTv2 is answered at /api/search, Prometheus at /metrics.
+    dspy.ColBERTv2 is answered at /api/search, Prometheus at /metrics. The index is served as it was
+    when it was opened; SIGHUP opens it anew, with what was added and deleted since.
     """
     from hopsmith.settings import load_settings
     from hopsmith.show import print_json
@@ -67,6 +70,19 @@ def index_serve(
         retriever, token=token, bounds=Bounds(k=max_k, queries=max_queries, body=max_bytes)
     )
     retriever.search(["warm up"], 1)
+
+    def reopen() -> None:
+        try:
+            fresh = open_retriever(index, engine=engine, checkpoint=checkpoint)
+            fresh.search(["warm up"], 1)
+        except Exception as fault:
+            said = " ".join(str(fault).split()) or type(fault).__name__
+            print(f"not reopened, the index is served as it was: {said}", file=sys.stderr)
+            return
+        app.state.served.take(fresh)
+        print(f"reopened: {size_of(fresh)} passages", file=sys.stderr, flush=True)
+
+    reopen_on_hangup(reopen)
     about = {"url": url, "passages": size_of(retriever), "engine": retriever.identity["engine"]}
     if json:
         print_json(about)
@@ -76,6 +92,20 @@ def index_serve(
     serve(app, listening)
 
 
+def reopen_on_hangup(reopen: Callable[[], None]) -> None:
+    """Have each SIGHUP call it in a thread of its own, one after another."""
+    turns = threading.Lock()
+
+    def in_turn() -> None:
+        with turns:
+            reopen()
+
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(
+            signal.SIGHUP, lambda *_: threading.Thread(target=in_turn, daemon=True).start()
+        )
+
+
 def check_open_to(host: str, token: str | None) -> None:
     """Raise ``HopsmithError`` for a host that others reach, without a token that keeps them out."""
     if token is not None and len(token) < SHORTEST_TOKEN:
@@ -83,7 +113,7 @@ def check_open_to(host: str, token: str | None) -> None:
             f"HOPSMITH_INDEX_TOKEN has {len(token)} characters: use at least {SHORTEST_TOKEN}, "
             "such as those of openssl rand -hex 24"
         )
-    if token is None and not _is_loopback(host):
+    if token is None and not is_loopback(host):
         raise HopsmithError(
             f"--host {host} is open to other machines: set HOPSMITH_INDEX_TOKEN to a secret here "
             "and for the clients first (openssl rand -hex 24 makes one), or leave --host out"
@@ -120,10 +150,3 @@ def serve(app: Any, listening: socket.socket) -> None:
         timeout_graceful_shutdown=GRACE,
     )
     uvicorn.Server(config).run(sockets=[listening])
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

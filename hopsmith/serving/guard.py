@@ -8,7 +8,6 @@ it there: else any web page that the user visits could reach it through a name t
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -18,21 +17,11 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hopsmith.serving.problems import MEDIA_TYPE, Problem
+from retrieval.wire import is_loopback
 
 OPEN = ("/", "/healthz", "/readyz", "/openapi.json")
 """Paths that need no token: none of them tells of a question, a passage or a setting."""
 ADMIN = "/admin/"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a name or address is this machine's own."""
-    name = host.strip("[]").casefold()
-    if name == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
 
 
 class Guard:

@@ -14,9 +14,9 @@ import uvicorn
 from fastapi import FastAPI
 
 from hopsmith.errors import HopsmithError
-from hopsmith.serving.guard import is_loopback
 from hopsmith.serving.problems import Problem
 from hopsmith.serving.service import Service
+from retrieval.wire import is_loopback
 
 LAST = 5.0
 """Seconds beyond a question's own limit that a server waits for what is under way when it is told

@@ -4,12 +4,13 @@ unchanged, is not encoded again. So a build that was cut short goes on where it 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from retrieval.build import IndexReport
-from retrieval.corpus import CorpusHash, unique
+from retrieval.corpus import Corpus, unique
 from retrieval.documents import DocumentCorpus
 from retrieval.encoder import Progress, encoder
 from retrieval.engines import checked
@@ -17,11 +18,12 @@ from retrieval.errors import CorpusError, IndexFault
 from retrieval.lexical import tokenise
 from retrieval.passage import Passage
 from retrieval.qdrant.connection import asking
-from retrieval.qdrant.manifest import NAME, QdrantManifest
+from retrieval.qdrant.manifest import NAME, NEXT, QdrantManifest
 from retrieval.qdrant.points import POOLED, TOKENS, WORDS
-from retrieval.qdrant.streaming import CHUNK, chunks, commit, report, stream
+from retrieval.qdrant.streaming import CHUNK, chunks, commit, report, stream, sweep
 from retrieval.segment import content
 from retrieval.wire import is_url
+from retrieval.writing import LOCK, alone
 
 
 def build_qdrant(
@@ -42,15 +44,16 @@ def build_qdrant(
 
     ``url`` is a server's, or a folder for the client's local mode. ``shards`` and ``replicas`` are
     the collection's, in a cluster. The corpus is gone through twice. Called again after a crash it
-    goes on. Raises ``CorpusError``, ``IndexFault``; a collection that ``out`` does not name is
-    never touched.
+    goes on. An index that is overwritten answers until the new one is whole, which is built in a
+    collection beside it: ``collection`` with ``-next``, or without where the old one has it. Raises
+    ``CorpusError``, ``IndexFault``; a collection that ``out`` does not name is never touched.
     """
     out = Path(out)
     known = checked(settings or {})
     url = url if is_url(url) else str(Path(url).resolve())
-    ours = _ours(out, url, collection, overwrite)
+    named = _there(out, url, collection, overwrite)
     passages = corpus if iter(corpus) is not corpus else list(corpus)
-    average = _average(passages)
+    average = _average(_quietly(passages))
     coder = encoder(checkpoint)
     manifest = QdrantManifest(
         url=url,
@@ -63,28 +66,26 @@ def build_qdrant(
     if isinstance(corpus, DocumentCorpus):
         manifest.cut = asdict(corpus.cut)
     with asking(url) as ask:
-        there = ask(lambda c: c.collection_exists(collection))
-        if there and not ours:
-            raise IndexFault(
-                f"the collection {collection} is there already, and {out} does not name it: choose "
-                "another --collection, or the --out that it was begun with"
-            )
-        if there and (overwrite or ours is None or ours.encoder != manifest.encoder):
-            ask(lambda c: c.delete_collection(collection))
-            there = False
-        out.mkdir(parents=True, exist_ok=True)
-        manifest.write(out)
-        if not there:
-            ask(lambda c: _create(c, manifest, shards, replicas))
-    done = stream(manifest, coder, unique(passages), total, progress)
-    commit(out, manifest, done, CorpusHash())
+        if named is None and ask(lambda c: c.collection_exists(collection)):
+            raise _foreign(collection, out)
+    out.mkdir(parents=True, exist_ok=True)
+    with alone(out):
+        old = _there(out, url, collection, overwrite)
+        if old and old.ready:
+            sweep(out, old)
+            manifest.replaces = old.collection
+            manifest.collection = _beside(collection, old)
+        _prepare(out, manifest, shards, replicas)
+        done = stream(manifest, coder, unique(passages), total, progress)
+        commit(out, manifest, done, {})
+        sweep(out, manifest)
     return report(out, manifest, len(done.ids))
 
 
-def _ours(out: Path, url: str, collection: str, overwrite: bool) -> QdrantManifest | None:
+def _there(out: Path, url: str, collection: str, overwrite: bool) -> QdrantManifest | None:
     """The unfinished build to go on with, or the finished one to replace. Raises ``IndexFault``
     when ``out`` is taken."""
-    if not out.exists() or not any(out.iterdir()):
+    if not out.exists() or {path.name for path in out.iterdir()} <= {LOCK}:
         return None
     if not (out / NAME).is_file():
         raise IndexFault(f"{out} holds something else: choose another --out")
@@ -93,11 +94,50 @@ def _ours(out: Path, url: str, collection: str, overwrite: bool) -> QdrantManife
         raise IndexFault(
             f"{out} exists: choose another --out, add to it with hopsmith add, or --overwrite"
         )
-    if (found.url, found.collection) != (url, collection):
+    if found.url != url or found.collection not in (collection, f"{collection}-next"):
         raise IndexFault(
             f"{out} names the collection {found.collection} at {found.url}: choose another --out"
         )
     return found
+
+
+def _beside(collection: str, old: QdrantManifest) -> str:
+    """Where an index is built that replaces another: under the name given, or beside it."""
+    return collection if old.collection != collection else f"{collection}-next"
+
+
+def _prepare(out: Path, manifest: QdrantManifest, shards: int | None, replicas: int | None) -> None:
+    """Have the collection there, with what an unfinished build of the same encoder put in. Raises
+    ``IndexFault`` for one of somebody else's."""
+    name, collection = NEXT if manifest.replaces else NAME, manifest.collection
+    begun = QdrantManifest.read(out, name) if (out / name).is_file() else None
+    with asking(manifest.url) as ask:
+        if begun and (begun.collection, begun.encoder) != (collection, manifest.encoder):
+            old = begun.collection
+            ask(lambda c: c.delete_collection(old))
+            begun = None
+        there = ask(lambda c: c.collection_exists(collection))
+        if there and begun is None:
+            raise _foreign(collection, out)
+        manifest.write(out, name)
+        if not there:
+            ask(lambda c: _create(c, manifest, shards, replicas))
+
+
+def _foreign(collection: str, out: Path) -> IndexFault:
+    return IndexFault(
+        f"the collection {collection} is there already, and {out} does not name it: choose another "
+        "--collection, or the --out that it was begun with"
+    )
+
+
+def _quietly(corpus: Iterable[Passage]) -> Iterable[Passage]:
+    """The corpus for a first pass: what it skips it says in the next."""
+    if not isinstance(corpus, Corpus | DocumentCorpus):
+        return corpus
+    quiet = copy(corpus)
+    quiet.warn = None
+    return quiet
 
 
 def _average(passages: Iterable[Passage]) -> float:

@@ -26,14 +26,12 @@ WHOLE = 1 << 63
 BOUNDS = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
 
 
-def filter_of(conditions: Sequence[Condition]) -> Any:
-    """A filter that a point meets when it meets all conditions; None for none. Raises
-    ``QueryError`` for an order of text."""
+def filter_of(manifest: QdrantManifest, conditions: Sequence[Condition] = ()) -> Any:
+    """A filter that a point of the index meets when it meets all conditions; one of a change that
+    has not ended meets it never. Raises ``QueryError`` for an order of text."""
     from qdrant_client import models
 
-    if not conditions:
-        return None
-    return models.Filter(must=[_one(condition) for condition in conditions])
+    return models.Filter(must=[_whole(manifest), *map(_one, conditions)])
 
 
 def check_columns(manifest: QdrantManifest, conditions: Sequence[Condition]) -> None:
@@ -42,7 +40,7 @@ def check_columns(manifest: QdrantManifest, conditions: Sequence[Condition]) -> 
 
     for column in {condition.column for condition in conditions}:
         empty = models.IsEmptyCondition(is_empty=models.PayloadField(key=_key(column)))
-        if not count(manifest, models.Filter(must_not=[empty])):
+        if not count(manifest, models.Filter(must=[_whole(manifest)], must_not=[empty])):
             raise QueryError(f"no passage has the column {column!r}: correct the filter")
 
 
@@ -54,6 +52,12 @@ def count(manifest: QdrantManifest, only: Any) -> int:
 
 def _count(collection: str, only: Any, client: QdrantClient) -> int:
     return int(client.count(collection, count_filter=only, exact=True).count)
+
+
+def _whole(manifest: QdrantManifest) -> Any:
+    from qdrant_client import models
+
+    return models.FieldCondition(key="n", range=models.Range(lt=manifest.numbered))
 
 
 def _one(condition: Condition) -> Any:

@@ -12,6 +12,8 @@ from retrieval.errors import IndexFault
 
 ENGINE = "qdrant"
 NAME = "qdrant.json"
+NEXT = "qdrant.next.json"
+"""The manifest of an index that is being built to replace the one that is there."""
 FORMAT = 1
 
 
@@ -31,34 +33,36 @@ class QdrantManifest(BaseModel):
     cut: dict[str, int] | None = None
     """How documents were cut into passages."""
     numbered: int = 0
-    """The next passage's number. Points that have it or a larger one are of a change that was cut
-    short."""
+    """The next passage's number. Points that have it or a larger one are of a change that has not
+    ended, and no search finds them."""
     passages: int = 0
     corpus_hash: str = ""
+    replaces: str | None = None
+    """The collection that this one takes the place of, until that is dropped."""
     ready: bool = False
     """False from the first passage to the last: a build that was cut short goes on."""
 
     @classmethod
-    def read(cls, folder: Path) -> QdrantManifest:
+    def read(cls, folder: Path, name: str = NAME) -> QdrantManifest:
         """Raises ``IndexFault`` naming the mend."""
         try:
-            found = cls.model_validate_json((folder / NAME).read_text())
+            found = cls.model_validate_json((folder / name).read_text())
         except (OSError, ValueError) as fault:
             raise IndexFault(
-                f"{folder / NAME} can't be read ({type(fault).__name__}): index the corpus again"
+                f"{folder / name} can't be read ({type(fault).__name__}): index the corpus again"
             ) from fault
         if found.format != FORMAT:
             raise IndexFault(
-                f"{folder / NAME} has format {found.format}, this version reads {FORMAT}: index "
+                f"{folder / name} has format {found.format}, this version reads {FORMAT}: index "
                 "the corpus again"
             )
         return found
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: Path, name: str = NAME) -> None:
         """Atomically."""
-        making = folder / f".{NAME}.{os.getpid()}"
+        making = folder / f".{name}.{os.getpid()}"
         making.write_text(self.model_dump_json(indent=1) + "\n")
-        os.replace(making, folder / NAME)
+        os.replace(making, folder / name)
 
 
 def is_qdrant(folder: Path | str) -> bool:

@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,9 @@ MOST_NUMBERS = 1 << 20
 """Of one multivector: a server refuses more."""
 REQUEST_IDS = 512
 """Ids of one request, at most."""
+
+Found = tuple[str, dict[str, Any]]
+"""A point's id and payload."""
 
 
 def points_of(
@@ -98,9 +101,14 @@ def term_weights(tokens: Sequence[str], average: float | None) -> dict[str, list
     return {"indices": list(weights), "values": list(weights.values())}
 
 
-def point_id(passage: str) -> str:
-    """A point's id: a UUID made of the passage's id."""
-    return str(uuid.UUID(bytes=hashlib.blake2b(passage.encode(), digest_size=16).digest()))
+def point_ids(passage: str) -> tuple[str, str]:
+    """UUIDs made of a passage's id. It has two, so that what replaces it lies beside it until the
+    change ends."""
+    first, second = (
+        uuid.UUID(bytes=hashlib.blake2b(passage.encode(), digest_size=16, person=which).digest())
+        for which in (b"", b"second")
+    )
+    return str(first), str(second)
 
 
 def passage_of(payload: Mapping[str, Any]) -> Passage:
@@ -137,6 +145,19 @@ def payloads_of(
     with asking(manifest.url) as ask:
         points = ask(partial(_retrieve, manifest.collection, ids, fields))
     return {str(p.id): p.payload for p in points}
+
+
+def points_by_passage(
+    manifest: QdrantManifest, ids: Iterable[str], fields: Sequence[str] | bool = True
+) -> tuple[dict[str, Found], dict[str, Found]]:
+    """The points of passages, by the passages' ids: those of the index, and those of a change that
+    has not ended."""
+    places = {point: passage for passage in ids for point in point_ids(passage)}
+    whole: dict[str, Found] = {}
+    late: dict[str, Found] = {}
+    for point, payload in payloads_of(manifest, list(places), fields).items():
+        (whole if payload["n"] < manifest.numbered else late)[places[point]] = point, payload
+    return whole, late
 
 
 def remove(manifest: QdrantManifest, ids: Sequence[str]) -> None:

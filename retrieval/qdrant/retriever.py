@@ -9,6 +9,9 @@ as ``retrieval.engines`` does, and the passages that are returned are fetched.
 
 A passage of several windows is one point. The engine scores it over all its tokens at once; its
 candidates are scored again here, by their best window.
+
+What is added after a collection was opened is not found before it is opened again; what is deleted
+or replaced is gone at once. Document frequencies count also what a change has brought so far.
 """
 
 from __future__ import annotations
@@ -59,7 +62,7 @@ class QdrantRetriever(BaseRetriever):
         self.given = dict(settings)
         self.settings = {**DEFAULTS, **manifest.settings, **settings}
         self.conditions = conditions
-        self._only = filter_of(conditions)
+        self._only = filter_of(manifest, conditions)
 
     def __reduce__(self) -> tuple[Any, ...]:
         conditions = tuple(map(str, self.conditions))
@@ -83,7 +86,7 @@ class QdrantRetriever(BaseRetriever):
     @cached_property
     def corpus_hash(self) -> str:
         """Of a filtered one it is counted once, over all that is left."""
-        if self._only is None:
+        if not self.conditions:
             return self.manifest.corpus_hash
         total = CorpusHash()
         for passage in self.corpus():
@@ -95,7 +98,7 @@ class QdrantRetriever(BaseRetriever):
 
     @cached_property
     def _size(self) -> int:
-        return self.manifest.passages if self._only is None else count(self.manifest, self._only)
+        return count(self.manifest, self._only) if self.conditions else self.manifest.passages
 
     def corpus(self) -> Iterator[Passage]:
         """Every passage, in the order of the points' ids."""

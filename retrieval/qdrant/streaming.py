@@ -18,8 +18,16 @@ from retrieval.encoder import Encoder, Progress
 from retrieval.errors import CorpusError
 from retrieval.passage import Passage
 from retrieval.qdrant.connection import asking
-from retrieval.qdrant.manifest import ENGINE, QdrantManifest
-from retrieval.qdrant.points import POOLED, TOKENS, payloads_of, point_id, points_of, remove, scroll
+from retrieval.qdrant.manifest import ENGINE, NEXT, QdrantManifest
+from retrieval.qdrant.points import (
+    POOLED,
+    TOKENS,
+    point_ids,
+    points_by_passage,
+    points_of,
+    remove,
+    scroll,
+)
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -50,24 +58,29 @@ def stream(
     replacing: Mapping[str, Passage] | None = None,
 ) -> _Done:
     """Put passages into the collection. Those that a change which was cut short left there, as
-    they are, are not encoded again. Raises ``CorpusError`` at an id of the index's own, unless it
-    is in ``replacing``."""
+    they are, are not encoded again. Raises ``CorpusError`` at an id of the index's own, unless its
+    point is in ``replacing``."""
     done = _Done(numbered=manifest.numbered)
     for chunk in chunks(passages, CHUNK):
-        known = payloads_of(manifest, [point_id(p.id) for p in chunk], ["mark", "n"])
+        whole, late = points_by_passage(manifest, [p.id for p in chunk], ["mark", "n"])
         base = len(done.ids)
         fresh = []
         for number, passage in enumerate(chunk, manifest.numbered + base):
-            point, mark = point_id(passage.id), mark_of(manifest, passage)
-            before = known.get(point)
-            if before and before["n"] < manifest.numbered and point not in (replacing or {}):
-                raise CorpusError(
-                    f"the id {passage.id!r} is in the index already: ids must be unique"
-                )
+            mark, (point, other) = mark_of(manifest, passage), point_ids(passage.id)
+            if passage.id in whole:
+                taken, _ = whole[passage.id]
+                if taken not in (replacing or {}):
+                    raise CorpusError(
+                        f"the id {passage.id!r} is in the index already: ids must be unique"
+                    )
+                point = other if taken == point else point
+            before: dict[str, Any] = {}
+            if passage.id in late:
+                point, before = late[passage.id]
             done.ids.add(point)
             done.digest.add(passage)
             done.numbered = max(done.numbered, number + 1)
-            if before and before["mark"] == mark and before["n"] >= manifest.numbered:
+            if before and before["mark"] == mark:
                 done.numbered = max(done.numbered, before["n"] + 1)
             else:
                 fresh.append((point, number, mark, passage))
@@ -83,15 +96,31 @@ def stream(
     return done
 
 
-def commit(folder: Path, manifest: QdrantManifest, done: _Done, total: CorpusHash) -> None:
-    """Remove what earlier tries left besides, then say in the manifest what is there now."""
-    remove(manifest, [point for point in late(manifest) if point not in done.ids])
+def commit(
+    folder: Path, manifest: QdrantManifest, done: _Done, gone: Mapping[str, Passage]
+) -> None:
+    """Remove what earlier tries left besides and what is ``gone``, by its points; then say in the
+    manifest what is there now."""
+    remove(manifest, [*(point for point in late(manifest) if point not in done.ids), *gone])
+    total = CorpusHash(manifest.corpus_hash)
+    for passage in gone.values():
+        total.remove(passage)
     total.join(done.digest)
-    manifest.passages += len(done.ids)
+    manifest.passages += len(done.ids) - len(gone)
     manifest.numbered = done.numbered
     manifest.corpus_hash = total.hex
     manifest.ready = True
     manifest.write(folder)
+
+
+def sweep(folder: Path, manifest: QdrantManifest) -> None:
+    """Drop the collection that a whole one has taken the place of."""
+    if old := manifest.replaces:
+        with asking(manifest.url) as ask:
+            ask(lambda c: c.delete_collection(old))
+        (folder / NEXT).unlink(missing_ok=True)
+        manifest.replaces = None
+        manifest.write(folder)
 
 
 def late(manifest: QdrantManifest) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import sys
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import Benchmark
 from hopsmith import doctor
 from hopsmith.cli import app, guarded
 from hopsmith.doctor import Finding
@@ -80,26 +80,15 @@ def test_a_missing_or_wrong_package_is_named(monkeypatch: pytest.MonkeyPatch) ->
     assert doctor._unmet("dream") == ["ninja-of-dreams is missing"]
 
 
-def test_a_missing_compiler_is_a_note_with_the_mend(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hopsmith.doctor.shutil.which", lambda _: None)
+def test_the_compiler_is_what_plaid_itself_looks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacking() -> None:
+        raise IndexFault("--engine plaid lacks ninja: apt install ninja-build")
+
+    monkeypatch.setattr("retrieval.compiled.check_compiler", lambda: None)
+    assert one(doctor.compiler(Settings()), "compiler").state == "ok"
+    monkeypatch.setattr("retrieval.compiled.check_compiler", lacking)
     found = one(doctor.compiler(Settings()), "compiler")
-    assert (found.state, "apt install g++" in found.says) == ("note", True)
-
-
-def test_a_stale_lock_of_a_compile_is_named_and_a_fresh_one_is_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path))
-    for name, age in (("old", 3600), ("new", 1)):
-        lock = tmp_path / name / "lock"
-        lock.parent.mkdir()
-        lock.touch()
-        then = lock.stat().st_mtime - age
-        os.utime(lock, (then, then))
-    found = one(doctor.compiler(Settings()), "compiler locks")
-    assert found.state == "note"
-    assert f"rm {tmp_path / 'old' / 'lock'}" in found.says
-    assert "new" not in found.says
+    assert (found.state, "apt install" in found.says) == ("note", True)
 
 
 def test_a_cache_that_cant_be_written_is_broken(
@@ -125,6 +114,20 @@ def test_a_missing_encoder_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("retrieval.checkpoint.checkpoint", none)
     assert one(doctor.encoder(Settings()), "encoder").state == "broken"
+
+
+def test_weights_that_are_cut_short_are_broken(
+    tiny_checkpoint: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_checkpoint(tmp_path / "tiny")
+    monkeypatch.setattr("retrieval.checkpoint._built_minilm", lambda: folder)
+    assert one(doctor.encoder(Settings()), "encoder").state == "ok"
+    weights = folder / "model.safetensors"
+    whole = weights.read_bytes()
+    for left in (whole[:-1], whole[:100], whole[:3], b"", b"\xff" * 99):
+        weights.write_bytes(left)
+        found = one(doctor.encoder(Settings()), "encoder")
+        assert (found.state, f"remove {folder}" in found.says) == ("broken", True)
 
 
 @pytest.mark.parametrize(("lm", "state"), [("local", "broken"), ("openai/gpt-4.1-mini", "note")])
@@ -184,6 +187,15 @@ def test_the_index_that_is_set_is_tried(small_index: Path) -> None:
     assert (found.state, "40 passages" in found.says) == ("ok", True)
     found = one(doctor.index(Settings(index="nowhere")), "index")
     assert (found.state, "hopsmith index" in found.says) == ("broken", True)
+
+
+def test_an_index_in_which_nothing_is_found_is_broken(
+    words_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = words_of(Benchmark("none", {}, []))
+    monkeypatch.setattr("retrieval.open_retriever", lambda _: empty)
+    found = one(doctor.index(Settings(index="here")), "index")
+    assert (found.state, "index the corpus again" in found.says) == ("broken", True)
 
 
 OWN = """

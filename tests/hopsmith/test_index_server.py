@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -18,9 +20,9 @@ import pytest
 
 from benchmarks import Benchmark, question_to_json
 from hopsmith.cli import app, guarded
-from hopsmith.commands.index_server import check_open_to
+from hopsmith.commands.index_server import check_open_to, reopen_on_hangup
 from hopsmith.errors import HopsmithError
-from retrieval import open_index
+from retrieval import Passage, add_passages, open_index
 from retrieval.remote import RemoteRetriever
 from retrieval.server import create_app
 from retrieval.wire import TOKEN
@@ -162,6 +164,47 @@ def test_a_server_lost_in_the_middle_stops_the_run(
         )
     assert (code, out) == (2, "")
     assert "no index server answers" in err
+
+
+def test_it_takes_up_what_was_added_and_stays_as_it_was_where_it_cant(
+    small_index: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    index = tmp_path / "index"
+    shutil.copytree(small_index, index)
+    before = len(open_index(index, engine="bm25"))
+    hangups: list[Callable[[], None]] = []
+
+    def serve(server: Any, listening: socket.socket) -> None:
+        listening.close()
+        (reopen,) = hangups
+        served = server.state.served
+        add_passages(index, [Passage("new", "", "The Quorvan tulip.")])
+        assert len(served.retriever) == before
+        reopen()
+        assert len(served.retriever) == before + 1
+        (index / "manifest.json").write_text("{")
+        reopen()
+        assert served.retriever.search(["Quorvan"], 1)[0][0].id == "new"
+
+    monkeypatch.setattr("hopsmith.commands.index_server.reopen_on_hangup", hangups.append)
+    monkeypatch.setattr("hopsmith.commands.index_server.serve", serve)
+    code, _, err = run(capsys, "index-serve", index, "--engine", "bm25", "--port", 0)
+    assert code == 0, err
+    assert f"reopened: {before + 1} passages" in err
+    assert "not reopened, the index is served as it was: " in err
+
+
+def test_a_hangup_reopens() -> None:
+    before, called = signal.getsignal(signal.SIGHUP), threading.Event()
+    try:
+        reopen_on_hangup(called.set)
+        signal.raise_signal(signal.SIGHUP)
+        assert called.wait(20)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.slow

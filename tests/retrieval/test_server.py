@@ -119,6 +119,8 @@ def test_without_a_token_a_foreign_name_is_not_answered(client: TestClient) -> N
         ("evil.example:8893", 403),
         ("localhost:8893", 200),
         ("[::1]:8893", 200),
+        ("127.0.0.2:8893", 200),
+        ("127.0.0.1.evil.example", 403),
         ("127.0.0.1", 200),
     ):
         assert client.get("/v1/index", headers={"Host": host}).status_code == status
@@ -137,6 +139,24 @@ def test_metrics_count_requests_queries_and_passages(client: TestClient) -> None
     assert 'hopsmith_index_request_seconds_count{route="/v1/search"} 3.0' in told
 
 
+def test_another_retriever_is_taken_up_whole() -> None:
+    old, new = Passage("a", "", "the river"), Passage("b", "", "the other river")
+    app = create_app(_Listed([old]))
+    with TestClient(app, base_url="http://localhost") as client:
+
+        def ids(**more: Any) -> list[str]:
+            body = {"queries": ["river"], **more}
+            found = client.post("/v1/search", json=body).json()["results"][0]
+            return [p["id"] for p in found]
+
+        assert (ids(), ids(where=["at=any"])) == (["a"], ["a"])
+        app.state.served.take(_Listed([new, new]))
+        assert (ids(), ids(where=["at=any"])) == (["b", "b"], ["b", "b"])
+        assert client.get("/v1/index").json()["passages"] == 2
+        assert client.get("/healthz").json()["passages"] == 2
+        assert "hopsmith_index_passages 2.0" in client.get("/metrics").text
+
+
 def test_health_tells_the_size_where_it_is_known(client: TestClient) -> None:
     assert client.get("/healthz").json() == {"status": "ok", "passages": None}
 
@@ -147,6 +167,20 @@ class _Nothing(BaseRetriever):
 
     def _search(self, queries: list[str], k: int, pool: int | None) -> list[list[Passage]]:
         return [[] for _ in queries]
+
+
+class _Listed(_Nothing):
+    def __init__(self, passages: list[Passage]) -> None:
+        self.passages = passages
+
+    def __len__(self) -> int:
+        return len(self.passages)
+
+    def where(self, *conditions: Any) -> BaseRetriever:
+        return _Listed(self.passages)
+
+    def _search(self, queries: list[str], k: int, pool: int | None) -> list[list[Passage]]:
+        return [self.passages for _ in queries]
 
 
 class _Odd(_Nothing):

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from hopsmith.errors import HopsmithError
-from hopsmith.serving.guard import is_loopback
 from hopsmith.serving.server import check_host
 from retrieval import Passage
+from retrieval.wire import is_loopback
 
 
 def bearer(token: str) -> dict[str, str]:

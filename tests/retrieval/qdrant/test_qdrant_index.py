@@ -18,6 +18,7 @@ from retrieval import (
     CorpusError,
     IndexFault,
     Passage,
+    QueryError,
     RemoteFault,
     add_passages,
     build_index,
@@ -25,10 +26,12 @@ from retrieval import (
     open_index,
     open_retriever,
 )
+from retrieval.documents import DocumentCorpus
 from retrieval.encoder import Encoder
 from retrieval.qdrant import build_qdrant, streaming
-from retrieval.qdrant.connection import close_clients
-from retrieval.qdrant.points import point_id, term_weights
+from retrieval.qdrant.connection import asking, close_clients
+from retrieval.qdrant.manifest import NEXT
+from retrieval.qdrant.points import point_ids, term_weights
 
 pytest.importorskip("qdrant_client", reason="Qdrant's client is an extra")
 
@@ -73,6 +76,10 @@ def run(capsys: pytest.CaptureFixture[str], *words: Any) -> tuple[int, str, str]
 
 class Crash(Exception):
     pass
+
+
+def crash(*_: Any) -> Any:
+    raise Crash
 
 
 @pytest.fixture
@@ -322,7 +329,8 @@ def test_a_missing_client_names_the_extra(
 
 
 def test_points_and_terms_are_the_same_everywhere() -> None:
-    assert point_id("a") == point_id("a") != point_id("b")
+    assert point_ids("a") == point_ids("a")
+    assert len({*point_ids("a"), *point_ids("b")}) == 4
     query = term_weights(["river", "museum", "river"], None)
     assert sorted(query["values"]) == [1.0, 2.0]
     passage = term_weights(["river"] * 3, average=3.0)
@@ -342,3 +350,179 @@ def test_a_changed_passage_of_a_cut_short_build_is_encoded_again(
     texts = [p.text for p in open_retriever(tmp_path / "index").corpus()]  # type: ignore[attr-defined]
     assert len(texts) == 6
     assert all(text.endswith("Now.") for text in texts)
+
+
+def ids(index: Path) -> set[str]:
+    return {p.id for p in open_retriever(index).corpus()}  # type: ignore[attr-defined]
+
+
+def found(index: Path) -> set[str]:
+    return {p.id for p in open_retriever(index).search(["river"], 50)[0]}
+
+
+def test_a_second_change_at_once_is_refused_and_the_first_is_whole(
+    world: Benchmark, tmp_path: Path
+) -> None:
+    make(world.corpus[:4], tmp_path)
+    index = tmp_path / "index"
+
+    def meanwhile() -> Iterator[Passage]:
+        for change in (
+            lambda: add_passages(index, world.corpus[10:12]),
+            lambda: delete_passages(index, [world.corpus[0].id]),
+            lambda: make(world.corpus[10:12], tmp_path, overwrite=True),
+        ):
+            with pytest.raises(IndexFault, match="being changed by another process: wait for it"):
+                change()
+        yield from world.corpus[4:6]
+
+    assert add_passages(index, meanwhile()).passages == 6
+    assert ids(index) == {p.id for p in world.corpus[:6]}
+
+
+def test_a_search_during_an_addition_finds_what_was_there_before(
+    world: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "CHUNK", 2)
+    make(world.corpus[:4], tmp_path)
+    index, before = tmp_path / "index", {p.id for p in world.corpus[:4]}
+    opened = open_retriever(index)
+
+    def meanwhile() -> Iterator[Passage]:
+        for passage in world.corpus[4:10]:
+            yield passage
+            assert ids(index) == found(index) == before
+
+    add_passages(index, meanwhile())
+    assert {p.id for p in opened.search(["river"], 50)[0]} == before
+    assert ids(index) == found(index) == {p.id for p in world.corpus[:10]}
+    with pytest.raises(QueryError, match="no passage has the column"):
+        open_retriever(index).where("colour=red")
+
+
+def test_a_changed_document_is_found_as_it_was_until_its_addition_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docs, index = tmp_path / "docs", tmp_path / "index"
+    docs.mkdir()
+    (docs / "a.md").write_text("# Harbour\n\nShips lie here.\n")
+    (docs / "b.md").write_text("# Prize\n\nZorblax won it.\n")
+    make(DocumentCorpus(docs), tmp_path)  # type: ignore[arg-type]
+    (docs / "a.md").write_text("# Harbour\n\nThe ships have gone.\n")
+
+    def texts() -> str:
+        return " ".join(p.text for p in open_retriever(index).corpus())  # type: ignore[attr-defined]
+
+    with monkeypatch.context() as patch:
+        patch.setattr("retrieval.qdrant.change.commit", crash)
+        with pytest.raises(Crash):
+            add_passages(index, DocumentCorpus(docs))
+    assert "Ships lie here" in texts()
+    assert "have gone" not in texts()
+    for text in ("The ships have gone", "They are back"):
+        (docs / "a.md").write_text(f"# Harbour\n\n{text}.\n")
+        report = add_passages(index, DocumentCorpus(docs))
+        assert (report.passages, report.changed, report.removed) == (2, 1, 1)
+        assert text in texts()
+    build_index(DocumentCorpus(docs), tmp_path / "local")
+    assert open_retriever(index).corpus_hash == open_index(tmp_path / "local").corpus_hash
+
+
+def test_a_deletion_cut_short_is_counted_at_the_next_change(
+    world: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(world.corpus[:6], tmp_path)
+    index = tmp_path / "index"
+    with monkeypatch.context() as patch:
+        patch.setattr("retrieval.qdrant.manifest.QdrantManifest.write", crash)
+        with pytest.raises(Crash):
+            delete_passages(index, [world.corpus[0].id])
+    assert add_passages(index, world.corpus[6:8]).passages == 7
+    build_index(world.corpus[1:8], tmp_path / "local")
+    assert open_retriever(index).corpus_hash == open_index(tmp_path / "local").corpus_hash
+
+
+def test_an_index_that_is_overwritten_answers_until_the_new_one_is_whole(
+    world: Benchmark,
+    tmp_path: Path,
+    encoded: list[str],
+    crash_at_second_request: pytest.MonkeyPatch,
+) -> None:
+    crash_at_second_request.undo()
+    index, old, new = tmp_path / "index", world.corpus[:3], world.corpus[3:15]
+    make(old, tmp_path)
+    upsert, calls = streaming._upsert, []
+
+    def once(*given: Any) -> Any:
+        calls.append(given)
+        return upsert(*given) if len(calls) == 1 else crash()
+
+    with crash_at_second_request.context() as patch:
+        patch.setattr(streaming, "_upsert", once)
+        with pytest.raises(Crash):
+            make(new, tmp_path, overwrite=True)
+    assert found(index) == {p.id for p in old}
+    before = len(encoded)
+    assert make(new, tmp_path, overwrite=True).passages == 12
+    assert 0 < len(encoded) - before < 12
+    assert found(index) == {p.id for p in new}
+    assert collections(tmp_path) == {"c-next"}
+    assert make(old, tmp_path, overwrite=True).passages == 3
+    assert collections(tmp_path) == {"c"}
+    assert not (index / NEXT).exists()
+
+
+def collections(folder: Path) -> set[str]:
+    with asking(str(folder / "database")) as ask:
+        return {c.name for c in ask(lambda client: client.get_collections()).collections}
+
+
+def test_what_an_overwriting_left_is_dropped_at_the_next_change(
+    world: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(world.corpus[:3], tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("retrieval.qdrant.build.sweep", lambda _, m: m.replaces and crash())
+        with pytest.raises(Crash):
+            make(world.corpus[3:6], tmp_path, overwrite=True)
+    assert found(tmp_path / "index") == {p.id for p in world.corpus[3:6]}
+    assert collections(tmp_path) == {"c", "c-next"}
+    add_passages(tmp_path / "index", world.corpus[6:7])
+    assert collections(tmp_path) == {"c-next"}
+
+
+def test_overwriting_never_touches_a_collection_that_stands_beside(
+    world: Benchmark, tmp_path: Path
+) -> None:
+    make(world.corpus[:3], tmp_path)
+    beside = {"url": str(tmp_path / "database"), "collection": "c-next"}
+    build_qdrant(world.corpus[3:5], tmp_path / "other", **beside)  # type: ignore[arg-type]
+    with pytest.raises(IndexFault, match="c-next is there already"):
+        make(world.corpus[5:7], tmp_path, overwrite=True)
+    assert len(found(tmp_path / "other")) == 2
+    assert len(found(tmp_path / "index")) == 3
+
+
+def test_delete_takes_a_filter_and_compact_has_nothing_to_do(
+    world: Benchmark, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make([replace(p, metadata={"n": i}) for i, p in enumerate(world.corpus[:5])], tmp_path)
+    index = tmp_path / "index"
+    code, _, err = run(capsys, "delete", index, "--where", "n>=3")
+    assert code == 0, err
+    assert ids(index) == {p.id for p in world.corpus[:3]}
+    code, out, err = run(capsys, "compact", index)
+    assert (code, out, err.count("\n"), "by itself" in err) == (2, "", 1, True)
+
+
+def test_what_a_build_skips_is_said_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "a.md").write_text("# Harbour\n\nShips lie here.\n")
+    (docs / "b.pdf").write_bytes(b"no PDF")
+    words = ["--engine", "qdrant", "--url", tmp_path / "database", "--out", tmp_path / "index"]
+    code, _, err = run(capsys, "index", docs, *words)
+    assert (code, err.count("it is skipped")) == (0, 1), err
+    assert "skipped documents, named above: 1" in err
