@@ -79,9 +79,10 @@ class Trained:
         }
 
 
-def best_of(looks: Sequence[Look]) -> Look:
-    """The look of most worth; of equal ones the first."""
-    return max(looks, key=lambda look: round(look.worth(looks[0]), 9))
+def best_of(looks: Sequence[Look], first: Look | None = None) -> Look:
+    """The look of most worth, beside the ``first`` of all; of equal ones the first."""
+    began = first or looks[0]
+    return max(looks, key=lambda look: round(look.worth(began), 9))
 
 
 def digest(*parts: object) -> str:

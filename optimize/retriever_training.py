@@ -1,9 +1,10 @@
 """Training the retriever on questions with gold passages: a loop around colbert-ai's model and
 loss, balanced over data sets, watched by dev recall, and gone on with after a kill.
 
-What comes out is chosen by dev recall among the weights met on the way and averages of the best of
-them with those that training began with (Wortsman et al. 2022): some hundred questions teach a
-model something and make it forget something, and the average keeps most of both.
+What comes out is chosen by dev recall among the weights met on the way and averages of the best
+trained ones with those that training began with (Wortsman et al. 2022): some hundred questions
+teach a model something and make it forget something, and the average keeps most of both. So it is
+tried also where no trained weights are better by themselves.
 """
 
 from __future__ import annotations
@@ -170,6 +171,8 @@ class _Training:
             self.model.project(settings.dim, [texts[i] for i in some])
         self.initial = self.model.weights()
         self.best_weights = self.initial
+        self.tuned_weights: Weights | None = None
+        """The best but for the first, whole or averaged."""
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=settings.rate, weight_decay=settings.decay
         )
@@ -242,12 +245,14 @@ class _Training:
     def _look(self, share: float = 1.0) -> None:
         """Measure the weights as they are; an average belongs to the step of the best ones."""
         started = time.perf_counter()
-        step = self.step if share == 1.0 else best_of(self.looks).step
+        step = self.step if share == 1.0 else self._tuned_step()
         look = Look(step, share, {s.name: recalls(self.model, s) for s in self.dev})
         self.seconds += time.perf_counter() - started
         self.looks.append(look)
         if best_of(self.looks) is look:
             self.best_weights = self.model.weights()
+        if share == 1.0 and step and self._tuned_step() == step:
+            self.tuned_weights = self.model.weights()
         if self.tracked is not None and share == 1.0:
             name = f"dev_recall@{RECALL_AT}"
             by_set = {f"{name}_{s}": value for s, value in look.recall.items()}
@@ -258,14 +263,18 @@ class _Training:
         """Whether the last ``patience`` looks brought nothing better."""
         return self.looks.index(best_of(self.looks)) < len(self.looks) - self.settings.patience
 
+    def _tuned_step(self) -> int:
+        """The step of the best trained weights."""
+        trained = [look for look in self.looks if look.step and look.share == 1.0]
+        return best_of(trained, self.looks[0]).step
+
     def _average(self) -> None:
-        tuned = self.best_weights
+        assert self.tuned_weights is not None
+        for share in SHARES:
+            self.model.put(mixed(self.initial, self.tuned_weights, share))
+            self._look(share)
         if best_of(self.looks).step == 0:
             self.watcher.say("no step raised dev recall: the checkpoint is the one it began with")
-            return
-        for share in SHARES:
-            self.model.put(mixed(self.initial, tuned, share))
-            self._look(share)
 
     def _keep(self) -> None:
         keep(
@@ -277,6 +286,7 @@ class _Training:
                 "looks": [dataclasses.asdict(look) for look in self.looks],
                 "weights": self.model.weights(),
                 "best": self.best_weights,
+                "tuned": self.tuned_weights,
                 "optimizer": self.optimizer.state_dict(),
             },
         )
@@ -292,6 +302,7 @@ class _Training:
         self.looks = [Look(**look) for look in state["looks"]]
         self.model.put(state["weights"])
         self.best_weights = state["best"]
+        self.tuned_weights = state["tuned"]
         self.optimizer.load_state_dict(state["optimizer"])
         for _ in range(self.step):
             next(batches)

@@ -140,6 +140,8 @@ def test_it_stops_when_dev_gets_no_better(trained: Callable[..., Trained], tmp_p
     done = trained(tmp_path / "out", rate=1e-9, every=1, patience=2, watcher=told)
     assert (done.steps, done.stopped_early, done.best.step) == (2, True, 0)
     assert "the checkpoint is the one it began with" in told.lines[-1]
+    averaged = [(look.step, look.share) for look in told.looks if look.share != 1.0]
+    assert averaged == [(1, 0.25), (1, 0.5), (1, 0.75)]
 
 
 def test_a_projection_is_learned_with_it(trained: Callable[..., Trained], tmp_path: Path) -> None:
