@@ -32,7 +32,7 @@ from optimize.retriever_record import (
 )
 from optimize.tracking import TrackedRun
 from retrieval.checkpoint import CheckpointSpec
-from retrieval.late_interaction import LateInteraction, maxsim, mixed
+from retrieval.late_interaction import LateInteraction, Weights, maxsim, mixed
 from retrieval.writing import full_disk
 
 RECALL_AT = 5
@@ -172,7 +172,7 @@ class _Training:
         self.initial = self.model.weights()
         self.best_weights = self.initial
         self.tuned_weights: Weights | None = None
-        """The best but for the first, whole or averaged."""
+        """The best of the trained ones."""
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=settings.rate, weight_decay=settings.decay
         )
