@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,8 +33,11 @@ from optimize.retriever_record import (
 )
 from optimize.tracking import TrackedRun
 from retrieval.checkpoint import CheckpointSpec
-from retrieval.late_interaction import LateInteraction, Weights, maxsim, mixed
+from retrieval.late_interaction import LateInteraction, maxsim, mixed
 from retrieval.writing import full_disk
+
+if TYPE_CHECKING:
+    from retrieval.late_interaction import Weights
 
 RECALL_AT = 5
 SHARES = (0.25, 0.5, 0.75)

@@ -62,8 +62,8 @@ class PluggedRetriever(BaseRetriever):
             ):
                 return lists
         raise RetrieverFault(
-            f"retriever {self.name} must return a list of retrieval.Passage for each query: "
-            f"{_check(self.name)}"
+            f"retriever {self.name} must return a list of retrieval.Passage for each query, not "
+            f"{str(found)[:60]}: {_check(self.name)}"
         )
 
     @property

@@ -224,6 +224,7 @@ def test_a_retriever_is_held_to_the_contract(
     assert {c["state"] for c in told["checks"]} == {"ok"}
     code, out, _ = run(capsys, "doctor", "--retriever", "held_to_it:Bad")
     assert code == 1
-    assert "broken records: results must be retrieval.Passage, not str" in out
+    assert "broken records: it raised RetrieverFault: retriever held_to_it:Bad must return" in out
+    assert "a list of retrieval.Passage for each query, not [['a']" in out
     code, out, err = run(capsys, "doctor", "--retriever", "held_to_it:None_")
     assert (code, out, err.count("\n")) == (2, "", 1)

@@ -146,7 +146,7 @@ def test_an_installed_package_brings_one(module: str, monkeypatch: pytest.Monkey
         ("{}:nothing", "has no search"),
         ("{}:fails", "(ValueError: no database at HOST): mend it and check it with hopsmith"),
         ("{}:mended", "hopsmith: give the database's address\n"),
-        ("{}:Rows", "must return a list of retrieval.Passage for each query: mend it and check"),
+        ("{}:Rows", "must return a list of retrieval.Passage for each query, not [[{"),
         ("{}:NoLists", "must return a list of retrieval.Passage for each query"),
         ("{}_wrong:x", "can't be imported (SyntaxError: "),
         ("no_such_module:x", "run this in its folder"),
