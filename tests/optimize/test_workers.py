@@ -114,7 +114,7 @@ def test_joining_needs_the_flags_of_the_compile(
     from optimize.errors import OptimizeError
     from optimize.recipe import Recipe
 
-    with pytest.raises(OptimizeError, match="give the method, LM, data and recipe"):
+    with pytest.raises(OptimizeError, match="give the method, LM, corpus, data and recipe"):
         join_study(
             build("single_shot", words),
             world,
