@@ -178,10 +178,10 @@ def compile_(
     )
     if pipeline is not None:
         settings = measured_settings(pipeline, settings)
-    limits(settings)
+    limits(settings)  # refuses one that could never be seen
     if objective is not None and settings.lm_cache and Formula(objective).timed:
         raise HopsmithError(
-            "--objective counts seconds, which an LM cache falsifies: HOPSMITH_LM_CACHE=false"
+            "--objective counts seconds, which an LM cache falsifies: set HOPSMITH_LM_CACHE=false"
         )
     bench = load_benchmark(
         benchmark or "own", train=train, dev=dev, test=test, corpus=corpus, seed=settings.seed

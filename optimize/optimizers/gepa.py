@@ -29,8 +29,8 @@ def metric_calls(settings: PromptSettings, dev: int) -> int:
 def run(search: PromptSearch) -> None:
     """Its own folder resumes it; the folder belongs to one start and one recipe, since GEPA takes
     up old candidates without a word. Its proposer brings an adapter of its own, so that one is
-    metered here. Every candidate that it accepts is scored on dev through the
-    search too: answers that GEPA had for it come from the LM cache."""
+    metered here. Every candidate that it accepts is scored on dev through the search too: answers
+    that GEPA had for it come from the LM cache."""
     lm = search.lms.writer(search.lms.reflection or search.lms.prompt, "gepa", "--reflection-lm")
     settings = search.settings
     student = search.student()

@@ -131,8 +131,7 @@ def test_another_model_of_the_same_run_is_another_version(tmp_path: Path, export
         versions.append(tracker.registered("k"))
     assert versions == [("a", "1", False), ("a", "2", False), ("a", "2", True)]
     client = MlflowClient(tracker.uri, registry_uri=tracker.uri)
-    champion_of = client.get_model_version_by_alias("a", "champion")
-    assert str(champion_of.version) == "2"
+    assert str(client.get_model_version_by_alias("a", "champion").version) == "2"
 
 
 def test_a_registered_model_loads_without_pickle(
