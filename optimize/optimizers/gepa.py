@@ -3,7 +3,9 @@ instruction."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import dspy
@@ -11,7 +13,7 @@ from dspy.teleprompt.gepa import InstructionProposer
 
 from optimize.feedback import HopFeedback
 from optimize.optimizers import Need
-from optimize.proposing import proposing
+from optimize.proposing import can_write, proposing
 from optimize.search import PromptSearch, PromptSettings
 from programs import MeteredAdapter
 
@@ -27,10 +29,9 @@ def metric_calls(settings: PromptSettings, dev: int) -> int:
 
 
 def run(search: PromptSearch) -> None:
-    """Its own folder resumes it; the folder belongs to one start and one recipe, since GEPA takes
-    up old candidates without a word. Its proposer brings an adapter of its own, so that one is
-    metered here. Every candidate that it accepts is scored on dev through the search too: answers
-    that GEPA had for it come from the LM cache."""
+    """Its proposer brings an adapter of its own, so that one is metered here. Every candidate that
+    it accepts is scored on dev through the search too: answers that GEPA had for it come from the
+    LM cache."""
     lm = search.lms.writer(search.lms.reflection or search.lms.prompt, "gepa", "--reflection-lm")
     settings = search.settings
     student = search.student()
@@ -42,14 +43,58 @@ def run(search: PromptSearch) -> None:
             reflection_lm=lm,
             instruction_proposer=InstructionProposer(adapter=MeteredAdapter(dspy.JSONAdapter())),
             add_format_failure_as_feedback=True,
+            component_selector=AskedInTurn(student),
             num_threads=search.workers,
-            log_dir=str(search.folder / "gepa"),
+            log_dir=str(_folder(search, lm)),
             warn_on_score_mismatch=False,
             seed=settings.seed,
             use_merge=len(student.predictors()) > 1,
             gepa_kwargs={"callbacks": [_Keeper(search, student)], "use_cloudpickle": False},
         )
         optimizer.compile(student, trainset=list(search.train), valset=list(search.dev))
+
+
+def _folder(search: PromptSearch, writer: dspy.LM) -> Path:
+    """Where GEPA keeps its state, for one start and one recipe, since it takes up old candidates
+    without a word.
+
+    The state lacks its random generators and the questions under way, so that one who goes on from
+    it goes another way. Where LM answers are on disk, it therefore walks the same way once more
+    over them, which costs nothing; without them, going on from the state is what costs least.
+    """
+    folder = search.folder / "gepa"
+    asked = [lm for lm in (writer, dspy.settings.lm) if can_write(lm)]
+    if dspy.cache.enable_disk_cache and all(lm.cache for lm in asked):
+        shutil.rmtree(folder, ignore_errors=True)
+    return folder
+
+
+class AskedInTurn:
+    """Rewrites the predictors in turn, as GEPA does, but passes over one that none of the
+    minibatch's questions asked: there is nothing to reflect on, and their answers would be spent
+    for nothing."""
+
+    def __init__(self, student: Any) -> None:
+        self.signatures = {path: p.signature for path, p in student.named_predictors()}
+
+    def __call__(
+        self,
+        state: Any,
+        trajectories: list[Any],
+        subsample_scores: list[float],
+        candidate_idx: int,
+        candidate: dict[str, str],
+    ) -> list[str]:
+        asked = [step[0].signature for each in trajectories for step in each["trace"]]
+        names = state.list_of_named_predictors
+        turns = state.named_predictor_id_to_update_next_for_program_candidate
+        for _ in names:
+            name = names[turns[candidate_idx]]
+            turns[candidate_idx] = (turns[candidate_idx] + 1) % len(names)
+            own = self.signatures[name].with_instructions(candidate[name])
+            if any(signature.equals(own) for signature in asked):
+                break
+        return [name]
 
 
 class _Keeper:
