@@ -45,6 +45,8 @@ class Encoder:
         self.spec = spec
         self._lock = threading.RLock()
         self._model: Any = None
+        self._reader: Any = None
+        """The model that reads queries."""
         self._queries: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Encoder:
@@ -156,7 +158,9 @@ class Encoder:
     def _encode_queries(self, texts: list[str]) -> list[NDArray[np.float32]]:
         import torch
 
-        model = self._loaded()
+        if self._reader is None:
+            self._reader = _reader(self._loaded(), self.spec)
+        model = self._reader
         ids, mask = query_tokens(model, self.spec, texts)
         with torch.inference_mode():
             vectors = model.query(ids, mask).float().cpu().numpy()
@@ -193,6 +197,14 @@ def _load(spec: CheckpointSpec) -> Any:
         model = Checkpoint(str(spec.folder), colbert_config=_config(spec), verbose=0)
     model.amp_manager.activated = False
     return model
+
+
+def _reader(model: Any, spec: CheckpointSpec) -> Any:
+    from retrieval.query_reader import quick_reader
+
+    samples = [query_tokens(model, spec, ["word " * n]) for n in (8, 2, 20, 60)]
+    with colbert_quietly():
+        return quick_reader(model, samples)
 
 
 def load_colbert(spec: CheckpointSpec, **settings: Any) -> Any:
