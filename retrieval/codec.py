@@ -112,7 +112,8 @@ class ProductQuantised:
         return out
 
     def decode(self, stored: Any) -> Any:
-        return self._pq.decode(np.ascontiguousarray(stored))[:, : self.dim]
+        with _one_faiss_thread():
+            return self._pq.decode(np.ascontiguousarray(stored))[:, : self.dim]
 
     def save(self, folder: Path) -> None:
         np.save(folder / self.FILE, self.centroids)

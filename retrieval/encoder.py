@@ -30,6 +30,10 @@ QUERY_CACHE = 4096
 BATCH = 32
 SMALL = 500
 """Letters in a batch of queries below which one thread encodes it."""
+FEW = 4
+"""Queries at once up to which each is read by itself, by the quick reader."""
+WORTH_IT = 16
+"""Queries after which that one is made; it pays for itself after some hundred."""
 WINDOW_OVERLAP = 0.1
 """Share of a window that the next one repeats, when a passage is longer than the checkpoint's."""
 
@@ -46,7 +50,9 @@ class Encoder:
         self._lock = threading.RLock()
         self._model: Any = None
         self._reader: Any = None
-        """The model that reads queries."""
+        """The model made quick at one query; False where it can't be."""
+        self._read = 0
+        """Queries read that came alone or a few at a time."""
         self._queries: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Encoder:
@@ -156,11 +162,19 @@ class Encoder:
             self._queries.clear()
 
     def _encode_queries(self, texts: list[str]) -> list[NDArray[np.float32]]:
+        model = self._loaded()
+        if len(texts) > FEW:
+            return self._tokens(model, texts)
+        self._read += len(texts)
+        if self._reader is None and self._read > WORTH_IT:
+            self._reader = _reader(model, self.spec) or False
+        if not self._reader:
+            return self._tokens(model, texts)
+        return [self._tokens(self._reader, [text])[0] for text in texts]
+
+    def _tokens(self, model: Any, texts: list[str]) -> list[NDArray[np.float32]]:
         import torch
 
-        if self._reader is None:
-            self._reader = _reader(self._loaded(), self.spec)
-        model = self._reader
         ids, mask = query_tokens(model, self.spec, texts)
         with torch.inference_mode():
             vectors = model.query(ids, mask).float().cpu().numpy()

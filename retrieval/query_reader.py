@@ -2,10 +2,11 @@
 
 - Weights in half precision: so few tokens leave a matrix product waiting for its weights to come
   from memory. At half the bytes they come in half the time; they are widened on the way, and sums
-  stay float32. Token vectors keep a cosine of 0.999999 to those of whole weights. From about a
-  hundred tokens on (passages) it gains nothing.
+  stay float32.
 - The transformer as a trace: of the time that is left, half went by in Python between its layers.
-  A trace that doesn't give the same vectors as the transformer is not taken.
+
+Making one takes about a second. One that doesn't give the model's vectors (the default's keep a
+cosine of 0.999999) isn't taken.
 """
 
 from __future__ import annotations
@@ -17,29 +18,28 @@ from typing import Any
 
 import torch
 
-WITH_KERNELS = ("fbgemm", "x86", "onednn")
-"""Engines of torch's that multiply half-precision weights; others (ARM) read whole ones."""
-SAME = 1e-4
-"""Difference of a traced vector's values that is rounding."""
+COSINE = 0.9999
+"""Least cosine to the model's own token vectors."""
 
 
 def quick_reader(model: Any, samples: Sequence[tuple[Any, Any]]) -> Any:
-    """The model once more, sharing all that it can with ``model``; ``model`` itself where it isn't
-    on the CPU. ``samples`` are token ids and attention masks of single queries, of several lengths,
-    that a trace is made and tried with."""
+    """The model once more, for one query at a time, sharing what it can with ``model``. None where
+    that isn't on the CPU or can't be made quick. ``samples`` are token ids and attention masks of
+    single queries, of several lengths, that it is made and tried with."""
     if model.device.type != "cpu":
-        return model
-    twin = copy.copy(model)
-    twin._modules = dict(model._modules)
-    shared = {id(p): p for p in model.model.parameters()}
-    twin.model = copy.deepcopy(model.model, shared)
-    if torch.backends.quantized.engine in WITH_KERNELS:
-        _halve(twin.model)
-    inner = twin.model.LM
-    trace = _traced(inner, samples)
-    if trace is not None:
-        setattr(twin.model, twin.model.base_model_prefix, _Transformer(inner, trace))
-    return twin
+        return None
+    with torch.inference_mode(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wanted = [model.query(*sample) for sample in samples]
+        for half in (True, False):
+            try:
+                reader = _made(model, samples[0], half=half)
+                read = [reader.query(*sample) for sample in samples]
+            except Exception:  # a CPU without the kernels, a model of any code
+                continue
+            if all(map(_same, read, wanted)):
+                return reader
+    return None
 
 
 class HalfLinear(torch.nn.Module):
@@ -48,33 +48,23 @@ class HalfLinear(torch.nn.Module):
     def __init__(self, linear: torch.nn.Linear) -> None:
         super().__init__()
         self.in_features, self.out_features = linear.in_features, linear.out_features
-        self.packed = torch.ops.quantized.linear_prepack_fp16(linear.weight, linear.bias)
+        weight = linear.weight.detach().clone()  # weights out of range are cut in place
+        self.packed = torch.ops.quantized.linear_prepack_fp16(weight, linear.bias)
 
     def forward(self, vectors: torch.Tensor) -> torch.Tensor:
         out: torch.Tensor = torch.ops.quantized.linear_dynamic_fp16(vectors, self.packed)
         return out
 
 
-def _halve(module: torch.nn.Module) -> None:
-    for name, child in module.named_children():
-        if type(child) is torch.nn.Linear and child.weight.dtype == torch.float32:
-            setattr(module, name, HalfLinear(child))
-        else:
-            _halve(child)
+class Traced(torch.nn.Module):
+    """A transformer as colbert-ai calls it."""
 
-
-class _Transformer(torch.nn.Module):
-    """Reads one query by the trace, several by the transformer."""
-
-    def __init__(self, inner: torch.nn.Module, trace: Any) -> None:
+    def __init__(self, trace: Any) -> None:
         super().__init__()
-        self.inner = inner
         self.trace = trace
 
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> tuple[Any, ...]:
-        if len(input_ids) == 1:
-            return (self.trace(input_ids, attention_mask),)
-        return (self.inner(input_ids, attention_mask=attention_mask)[0],)
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> tuple[Any]:
+        return (self.trace(input_ids, attention_mask),)
 
 
 class _First(torch.nn.Module):
@@ -89,14 +79,31 @@ class _First(torch.nn.Module):
         return out
 
 
-def _traced(inner: torch.nn.Module, samples: Sequence[tuple[Any, Any]]) -> Any:
-    """A trace that gives what the transformer gives for every sample; None where there is none."""
-    plain = _First(inner).eval()
-    with torch.inference_mode(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            trace = torch.jit.trace(plain, samples[0], check_trace=False)
-            same = all(torch.allclose(trace(*s), plain(*s), atol=SAME) for s in samples)
-        except (RuntimeError, ValueError, TypeError, AttributeError):
-            return None
-    return trace if same else None
+def _made(model: Any, sample: tuple[Any, Any], *, half: bool) -> Any:
+    twin = copy.copy(model)
+    twin._modules = dict(model._modules)
+    shared = {id(p): p for p in model.model.parameters()}
+    twin.model = copy.deepcopy(model.model, shared)
+    if half:
+        _halve(twin.model)
+    trace = torch.jit.trace(_First(twin.model.LM).eval(), sample, check_trace=False)
+    setattr(twin.model, twin.model.base_model_prefix, Traced(trace))
+    return twin
+
+
+def _halve(module: torch.nn.Module) -> None:
+    for name, child in module.named_children():
+        if type(child) is torch.nn.Linear and child.weight.dtype == torch.float32:
+            setattr(module, name, HalfLinear(child))
+        else:
+            _halve(child)
+
+
+def _same(read: torch.Tensor, wanted: torch.Tensor) -> bool:
+    """Whether token vectors are the same to rounding; those left out are zeros."""
+    if read.shape != wanted.shape:
+        return False
+    lengths, own = wanted.norm(dim=-1), read.norm(dim=-1)
+    level = torch.allclose(lengths, own, atol=1 - COSINE)
+    cosines = torch.nn.functional.cosine_similarity(read, wanted, dim=-1)
+    return level and bool((cosines[lengths > 0] > COSINE).all())

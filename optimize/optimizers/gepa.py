@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import dspy
+from dspy.teleprompt.bootstrap_trace import FailedPrediction
 from dspy.teleprompt.gepa import InstructionProposer
 
 from optimize.feedback import HopFeedback
@@ -16,6 +17,7 @@ from optimize.optimizers import Need
 from optimize.proposing import can_write, proposing
 from optimize.search import PromptSearch, PromptSettings
 from programs import MeteredAdapter
+from programs.step import ROLE_LMS
 
 
 def need(settings: PromptSettings, train: int, dev: int, predictors: int) -> Need:
@@ -58,14 +60,23 @@ def _folder(search: PromptSearch, writer: dspy.LM) -> Path:
     """Where GEPA keeps its state, for one start and one recipe, since it takes up old candidates
     without a word.
 
-    The state lacks its random generators and the questions under way, so that one who goes on from
-    it goes another way. Where LM answers are on disk, it therefore walks the same way once more
-    over them, which costs nothing; without them, going on from the state is what costs least.
+    The state lacks the random generators of its choices and the questions under way, so that one
+    who goes on from it goes another way. Where all LM answers lie on disk since the first start,
+    it therefore walks the same way once more over them (but for ties when two candidates are
+    merged, which Python's hash seed decides). Elsewhere, going on from the state is what costs
+    least.
     """
     folder = search.folder / "gepa"
-    asked = [lm for lm in (writer, dspy.settings.lm) if can_write(lm)]
-    if dspy.cache.enable_disk_cache and all(lm.cache for lm in asked):
-        shutil.rmtree(folder, ignore_errors=True)
+    cached = folder / "all-answers-cached"
+    lms = [writer, dspy.settings.lm, *(dspy.settings.get(ROLE_LMS) or {}).values()]
+    if not dspy.cache.enable_disk_cache or not all(lm.cache for lm in lms if can_write(lm)):
+        cached.unlink(missing_ok=True)
+        return folder
+    if cached.is_file() and len(dspy.cache.disk_cache):
+        shutil.rmtree(folder)
+    if not folder.is_dir():
+        folder.mkdir(parents=True)
+        cached.touch()
     return folder
 
 
@@ -85,7 +96,13 @@ class AskedInTurn:
         candidate_idx: int,
         candidate: dict[str, str],
     ) -> list[str]:
-        asked = [step[0].signature for each in trajectories for step in each["trace"]]
+        asked = [
+            step[0].signature
+            for each in trajectories
+            for step in each["trace"]
+            if isinstance(step[2], FailedPrediction)
+            or not isinstance(each["prediction"], FailedPrediction)
+        ]
         names = state.list_of_named_predictors
         turns = state.named_predictor_id_to_update_next_for_program_candidate
         for _ in names:
@@ -112,15 +129,18 @@ class _Keeper:
             number += 1
 
     def on_valset_evaluated(self, event: Mapping[str, Any]) -> None:
-        number = int(event["candidate_idx"])
-        if number in {candidate.number for candidate, _ in self.search.found}:
+        if event["candidate_idx"] == 0:  # the start
             return
         program = self.student.deepcopy()
         for path, predictor in program.named_predictors():
             text = event["candidate"].get(path)
             if text is not None:
                 predictor.signature = predictor.signature.with_instructions(text)
-        self.search.score(number, _name(number), self.search.finished(program))
+        built = self.search.finished(program)
+        state = built.dump_state()
+        if all(known.dump_state() != state for _, known in self.search.found):
+            number = len(self.search.found)
+            self.search.score(number, _name(number), built)
 
 
 def _name(number: int) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import dspy
 import pytest
+from dspy.teleprompt.bootstrap_trace import FailedPrediction
 
 from benchmarks import Benchmark
 from benchmarks.oracle import OracleAdapter, field_key, spoiled
@@ -53,14 +54,15 @@ class Writer:
 
     provider = "scripted"
 
-    def __init__(self) -> None:
+    def __init__(self, manner: str = "") -> None:
         self.asked = 0
+        self.manner = manner
 
     def complete(self, request: Any) -> Any:
         from dspy import lm15
 
         self.asked += 1
-        told = f"Plan in the manner of {zlib.crc32(str(request).encode())}."
+        told = f"Plan in {self.manner}manner {zlib.crc32(str(request).encode())}."
         return lm15.Response(
             id="1",
             model="writer",
@@ -99,7 +101,7 @@ def tune(
             folder=folder,
             workers=1,
             settings=SETTINGS,
-            lms=PromptLMs(reflection=dspy.LM("scripted/writer", engine=writer)),
+            lms=PromptLMs(reflection=dspy.LM(f"scripted/writer{writer.manner}", engine=writer)),
         )
     return choice, ledger
 
@@ -121,18 +123,42 @@ def test_broken_off_anywhere_it_comes_to_the_same(
     assert choice.candidates == whole.candidates
 
 
+@pytest.mark.usefixtures("own_cache")
+def test_candidates_of_another_way_join_those_that_there_are(
+    world: Benchmark, words: Any, tmp_path: Path
+) -> None:
+    first, _ = tune(world, words, tmp_path / "way", Writer())
+    other = Writer("another ")
+    second, _ = tune(world, words, tmp_path / "way", other)
+    assert other.asked
+    known = [(c.number, c.name, c.score) for c in first.candidates]
+    found = [(c.number, c.name, c.score) for c in second.candidates]
+    assert found[: len(known)] == known
+    assert len(found) > len(known) > 1
+    assert [number for number, *_ in found] == list(range(len(found)))
+    assert second.after >= first.after
+
+
 def test_only_predictors_that_were_asked_are_rewritten(words: Any) -> None:
     program = build("decompose", words)
-    names = [path for path, _ in program.named_predictors()]
-    asked = [path for path in names if path != "final"]
+    choose = AskedInTurn(program)
+    for _, predictor in program.named_predictors():
+        predictor.signature = predictor.signature.with_instructions("In another manner.")
     predictors = dict(program.named_predictors())
+    asked = [path for path in predictors if path != "final"]
     steps: list[Any] = [(predictors[path], {}, {}) for path in asked]
     state = SimpleNamespace(
-        list_of_named_predictors=names,
+        list_of_named_predictors=list(predictors),
         named_predictor_id_to_update_next_for_program_candidate=[0],
     )
-    candidate = {path: p.signature.instructions for path, p in program.named_predictors()}
-    choose = AskedInTurn(program)
-    picked = [choose(state, [{"trace": steps}], [], 0, candidate)[0] for _ in range(2 * len(asked))]
-    assert picked == asked * 2
-    assert len(choose(state, [{"trace": []}], [], 0, candidate)) == 1
+    candidate = dict.fromkeys(predictors, "In another manner.")
+
+    def picked(trace: list[Any], prediction: Any = None) -> str:
+        (name,) = choose(state, [{"trace": trace, "prediction": prediction}], [], 0, candidate)
+        return name
+
+    assert [picked(steps) for _ in range(2 * len(asked))] == asked * 2
+    assert picked([]) in predictors
+    failed = FailedPrediction(completion_text="lorem")
+    last = (*steps[-1][:2], failed)
+    assert {picked([*steps[:-1], last], failed) for _ in asked} == {asked[-1]}
