@@ -34,6 +34,7 @@ from metrics import (
 from metrics.record import Record
 from metrics.significance import RESAMPLES
 from optimize.errors import CompareError
+from optimize.routes import collapse_advice
 from optimize.saved import SavedRun
 from programs import Account
 
@@ -261,6 +262,9 @@ def _warnings(runs: Sequence[SavedRun]) -> list[str]:
                 f"{failed} of {len(run.questions)} questions failed in {run.folder}; they count "
                 "as wrong"
             )
+        advice = collapse_advice(list(run.rows.values()))
+        if advice:
+            found.append(f"{run.folder}: {advice}")
     return found
 
 

@@ -33,12 +33,18 @@ def route_line(rows: Sequence[PredictionRow]) -> str | None:
     if not shares:
         return None
     line = "routes: " + ", ".join(f"{route} {share:.0%}" for route, share in shares.items())
-    one = collapsed(shares, len(rows))
+    advice = collapse_advice(rows)
+    return f"{line}. {advice}" if advice else line
+
+
+def collapse_advice(rows: Sequence[PredictionRow]) -> str | None:
+    """What to do about a router that has collapsed; None for one that has not."""
+    one = collapsed(route_shares(rows), len(rows))
     if one is None:
-        return line
+        return None
     return (
-        f"{line}. The router has collapsed to one route, {one}: use that method by itself, or "
-        "better the classification (unless all these questions are of one kind)"
+        f"The router has collapsed to one route, {one}: use that method by itself, or better the "
+        "classification (unless all these questions are of one kind)"
     )
 
 

@@ -136,6 +136,16 @@ def test_ceilings_corpora_and_failures_are_warned_about(tmp_path: Path) -> None:
     assert found.entries[1].cells["errors"].value.value == pytest.approx(2 / 12)
 
 
+def test_a_collapsed_router_is_named(tmp_path: Path) -> None:
+    one = [answered(q, extra={"route": "bridge"}) for q in QUESTIONS]
+    two = [
+        answered(q, extra={"route": "bridge" if n % 2 else "none"}) for n, q in enumerate(QUESTIONS)
+    ]
+    runs = [saved(tmp_path / "one", QUESTIONS, one), saved(tmp_path / "two", QUESTIONS, two)]
+    (told,) = compare_runs(runs, **FEW).warnings
+    assert "one: The router has collapsed to one route, bridge" in told
+
+
 def test_labels_tell_runs_apart(tmp_path: Path) -> None:
     def lm(name: str) -> dict[str, Any]:
         return {"method": "ircot", "identity": {"lms": {"default": {"name": name}}}}
