@@ -18,6 +18,8 @@ PQ_BYTES = 64
 PIECE = 1024
 """Token vectors that are turned into codes at once: what they are compared with stays in a core's
 cache."""
+SUMMED = 64
+"""Query tokens up to which their products with codes are summed from a table."""
 POINTS, ROUNDS = 256, 10
 """Of k-means: vectors a centroid, at most, and iterations."""
 
@@ -32,6 +34,10 @@ class Codec(Protocol):
 
     def encode(self, vectors: Any) -> Any: ...
     def decode(self, stored: Any) -> Any: ...
+    def products(self, tokens: Any, stored: Any) -> Any:
+        """Inner products of query tokens (m, dim), float32, with stored vectors: shape (m, n)."""
+        ...
+
     def save(self, folder: Path) -> None: ...
 
 
@@ -51,6 +57,9 @@ class Float16:
         import torch
 
         return torch.from_numpy(stored).float().numpy()
+
+    def products(self, tokens: Any, stored: Any) -> Any:
+        return inner(tokens, self.decode(stored))
 
     def save(self, folder: Path) -> None:
         """Nothing to keep."""
@@ -115,8 +124,31 @@ class ProductQuantised:
         with _one_faiss_thread():
             return self._pq.decode(np.ascontiguousarray(stored))[:, : self.dim]
 
+    def products(self, tokens: Any, stored: Any) -> Any:
+        """For the tokens of a query or two, sums of what each of them has with each centroid, which
+        takes half the time of decoding."""
+        import torch
+
+        if len(tokens) > SUMMED:
+            return inner(tokens, self.decode(stored))
+        codes, centroids, part = self.centroids.shape
+        own = torch.from_numpy(_padded(tokens, self._pq.d)).reshape(-1, codes, part)
+        table = torch.from_numpy(self.centroids) @ own.permute(1, 2, 0)
+        rows = torch.from_numpy(stored).int() + torch.arange(0, codes * centroids, centroids).int()
+        summed = torch.nn.functional.embedding_bag(
+            rows, table.reshape(codes * centroids, -1), mode="sum"
+        )
+        return summed.T.numpy()
+
     def save(self, folder: Path) -> None:
         np.save(folder / self.FILE, self.centroids)
+
+
+def inner(tokens: Any, vectors: Any) -> Any:
+    """Inner products of two sets of float32 vectors, shapes (m, dim) and (n, dim): (m, n)."""
+    import torch
+
+    return (torch.from_numpy(tokens) @ torch.from_numpy(vectors).T).numpy()
 
 
 def _padded(vectors: Any, dim: int) -> Any:

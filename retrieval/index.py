@@ -254,15 +254,18 @@ class OpenIndex:
         """Score of each window row for each query: the sum over query tokens of the best token,
         divided by the number of query tokens."""
         out = [np.empty(len(rows), np.float32) for _ in queries]
-        groups = list(_groups([len(q) for q in queries], QUERY_TOKENS_AT_ONCE))
+        groups = [
+            (first, last, np.concatenate(queries[first:last]))
+            for first, last in _groups([len(q) for q in queries], QUERY_TOKENS_AT_ONCE)
+        ]
         for segment in np.unique(rows[:, 0]):
             mine = np.flatnonzero(rows[:, 0] == segment)
             spans = self.segments[int(segment)].windows[rows[mine, 1]]
             for start, end in _groups(spans[:, 1] - spans[:, 0], TOKENS_AT_ONCE):
                 places = mine[start:end]
-                vectors, starts = self.segments[int(segment)].vectors(rows[places, 1])
-                for first, last in groups:
-                    tops = _tops(queries[first:last], vectors, starts)
+                for first, last, tokens in groups:
+                    found, starts = self.segments[int(segment)].products(tokens, rows[places, 1])
+                    tops = np.maximum.reduceat(found, starts, axis=1)
                     at = 0
                     for i in range(first, last):
                         own = tops[at : at + len(queries[i])]
@@ -274,14 +277,6 @@ class OpenIndex:
 def _passages_of(owners: Any, wanted: int, places: Any) -> bool:
     """Whether windows are of as many passages as are wanted."""
     return len(np.unique(owners[places])) >= wanted
-
-
-def _tops(queries: Sequence[Any], vectors: Any, starts: Any) -> Any:
-    """For each query token (rows, the queries joined) its best similarity in each window."""
-    import torch
-
-    tokens = torch.from_numpy(np.concatenate(queries))
-    return np.maximum.reduceat((tokens @ torch.from_numpy(vectors).T).numpy(), starts, axis=1)
 
 
 def _groups(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int]]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from retrieval.codec import Codec
+from retrieval.codec import Codec, inner
 from retrieval.corpus import CorpusHash
 from retrieval.embedding import Embedder
 from retrieval.encoder import Encoder, Progress, pooled
@@ -140,15 +140,25 @@ class Segment:
 
     def vectors(self, windows: Sequence[int]) -> tuple[Any, Any]:
         """Decoded token vectors of some windows, joined, float32, and where each begins."""
+        rows, starts = self._rows(windows)
+        return (rows if self.keep else self._decode(rows)), starts
+
+    def products(self, tokens: Any, windows: Sequence[int]) -> tuple[Any, Any]:
+        """Inner products of query tokens (m, dim) with the token vectors of some windows, joined:
+        shape (m, n), and where each window begins."""
+        assert self.codec is not None
+        rows, starts = self._rows(windows)
+        found = inner(tokens, rows) if self.keep else self.codec.products(tokens, rows)
+        return found, starts
+
+    def _rows(self, windows: Sequence[int]) -> tuple[Any, Any]:
         spans = self.windows[np.asarray(windows, np.int64)]
         ends = np.cumsum(spans[:, 1] - spans[:, 0])
         starts = np.concatenate(([0], ends[:-1]))
         source = self._decoded if self.keep else self._vectors
         if (spans[1:, 0] == spans[:-1, 1]).all():
-            rows = source[spans[0, 0] : spans[-1, 1]]
-        else:
-            rows = np.concatenate([source[s:e] for s, e, _ in spans])
-        return (rows if self.keep else self._decode(rows)), starts
+            return source[spans[0, 0] : spans[-1, 1]], starts
+        return np.concatenate([source[s:e] for s, e, _ in spans]), starts
 
     @cached_property
     def _decoded(self) -> Any:

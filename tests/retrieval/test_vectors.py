@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks import Benchmark
 from retrieval import IndexFault, Passage, build_index, open_index
-from retrieval.codec import Float16, ProductQuantised, open_codec
+from retrieval.codec import SUMMED, Float16, ProductQuantised, open_codec
 from retrieval.encoder import Encoder, encoder
 from retrieval.engines import ENGINES
 from retrieval.segment import content
@@ -219,3 +219,16 @@ def test_vectors_read_anew_and_vectors_kept_in_memory_rank_alike(
         for _ in range(2):
             left, right = kept.search(queries, 9), streamed.search(queries, 9)
             assert [[p.id for p in f] for f in left] == [[p.id for p in f] for f in right]
+
+
+@pytest.mark.parametrize("dim", [384, 96, 70])
+@pytest.mark.parametrize("kind", [Float16, ProductQuantised])
+def test_products_are_those_of_the_decoded_vectors(kind: Any, dim: int) -> None:
+    rng = np.random.default_rng(0)
+    vectors = rng.standard_normal((300, dim)).astype(np.float32)
+    codec = Float16(dim) if kind is Float16 else ProductQuantised.train(vectors)
+    stored = codec.encode(vectors)
+    for count in (1, SUMMED, SUMMED + 1):
+        tokens = rng.standard_normal((count, dim)).astype(np.float32)
+        wanted = tokens @ codec.decode(stored).T
+        np.testing.assert_allclose(codec.products(tokens, stored), wanted, rtol=1e-4, atol=1e-4)
