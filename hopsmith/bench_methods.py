@@ -27,6 +27,7 @@ from programs import MultiHopProgram, ProgramError, build, methods
 from programs.scope import Meter, Scope, entering
 from signatures import Answer
 from signatures.roles import field_key
+from signatures.walker import Edges
 
 AT_ONCE = 64
 """Calls that the bare baselines make in one go."""
@@ -46,9 +47,18 @@ class Call:
     outputs: Mapping[str, Any]
 
     def told(self, earlier: Call) -> bool:
-        """Whether an output of an earlier call stands in this one's inputs."""
+        """Whether an output of an earlier call stands in this one's inputs, or an edge that it
+        chose by its number."""
         shown = " ".join(_shown(value) for value in self.inputs.values())
-        return any(text in shown for text in _texts(earlier.outputs.values()))
+        told = [*_texts(earlier.outputs.values()), *earlier.chosen()]
+        return any(text in shown for text in told)
+
+    def chosen(self) -> list[str]:
+        """The edges shown that an output names by their numbers."""
+        lines = [line for v in self.inputs.values() if isinstance(v, Edges) for line in v.lines]
+        lists = [value for value in self.outputs.values() if isinstance(value, (list, tuple))]
+        numbers = {n for value in lists for n in value if isinstance(n, int)}
+        return [line for n, line in enumerate(lines, 1) if n in numbers]
 
 
 def _shown(value: Any) -> str:

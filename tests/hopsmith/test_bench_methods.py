@@ -13,6 +13,7 @@ from benchmarks.lookup import LookupRetriever
 from hopsmith.bench_methods import Call, bench_methods, critical_path
 from hopsmith.cli import app, guarded
 from hopsmith.errors import HopsmithError
+from signatures.walker import Edges
 
 
 def call(step: str, start: float, end: float, asked: str = "", said: Any = "") -> Call:
@@ -35,6 +36,14 @@ def test_a_call_that_was_told_an_answer_waits_for_it() -> None:
     assert critical_path(calls) == (2.0, 2)
     listed = [call("read", 0, 1, "who", ["Ada Quill"]), call("read", 1, 2, "Ada Quill")]
     assert critical_path(listed) == (2.0, 2)
+
+
+def test_a_call_that_was_told_a_chosen_edge_waits_for_it() -> None:
+    edges = Edges(["Aurora | made by | Vale", "Aurora | released | 1999"])
+    first = Call("walker", 0, 1, {"edges": edges, "facts": []}, {"follow": [1], "answer": None})
+    for facts, path in ((edges.lines[:1], (2.0, 2)), (edges.lines[1:], (1.0, 1))):
+        later = Call("walker", 1, 2, {"edges": "", "facts": list(facts)}, {"follow": []})
+        assert critical_path([first, later]) == path
 
 
 def test_without_calls_there_is_no_path() -> None:
