@@ -127,7 +127,7 @@ class Graph(MultiHopProgram):
     ) -> list[int]:
         """A hop for each edge; ``reached`` (entity → hop) moves on to where they lead."""
         stated = self.knowledge.passages([edge.triple.passage for edge in taken])
-        known = {edge: self.knowledge.known([edge.target]) for edge in taken}
+        known = self.knowledge.keys([edge.target for edge in taken])
         ends: dict[str, int | None] = {}
         hops = []
         for edge in taken:
@@ -143,7 +143,8 @@ class Graph(MultiHopProgram):
                 source="graph",
             )
             hops.append(hop.id)
-            ends.update(dict.fromkeys(known[edge], hop.id))
+            if edge.target in known:
+                ends[known[edge.target]] = hop.id
         for edge in taken:
             reached.pop(edge.start, None)
         reached.update(ends)

@@ -95,9 +95,13 @@ class Knowledge:
 
     def known(self, names: Sequence[str]) -> list[str]:
         """The keys of what these names name here, in order, each once; those unknown left out."""
-        keys = [entity_key(name) for name in names]
-        known = self.store.known(keys)
-        return list(dict.fromkeys(known[key] for key in keys if key in known))
+        return list(dict.fromkeys(self.keys(names).values()))
+
+    def keys(self, names: Sequence[str]) -> dict[str, str]:
+        """What is known of these names, each with the key of what it names here."""
+        keys = {name: entity_key(name) for name in names}
+        known = self.store.known([*keys.values()])
+        return {name: known[key] for name, key in keys.items() if key in known}
 
     def edges(self, keys: Sequence[str]) -> list[Triple]:
         """Triples at some entities, either end."""
