@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -37,6 +37,11 @@ DATA_SETS: Mapping[str, ModuleType] = {
     "frames": frames,
     "multihop-rag": multihop_rag,
 }
+TRIPLES: Mapping[str, Callable[[Question], Sequence[Triple]]] = {
+    "musique": musique.triples,
+    "2wikimultihopqa": twowiki.triples,
+}
+"""Data sets whose questions state facts of their passages as triples."""
 NAMES = ("synthetic", *DATA_SETS, "own")
 TEXTLESS = ("frames", "multihop-rag")
 """Data sets whose rows bring no passages."""
@@ -193,8 +198,8 @@ def _without_answered(found: Gathered) -> Gathered:
 def _benchmark(name: str, found: Gathered, answer_rule: str) -> Benchmark:
     faults = (*found.faults, *_repeated(found.questions))
     triples: list[Triple] = []
-    if name == "2wikimultihopqa":
-        told = (t for asked in found.questions.values() for q in asked for t in twowiki.triples(q))
+    if stated := TRIPLES.get(name):
+        told = (t for asked in found.questions.values() for q in asked for t in stated(q))
         triples = list(dict.fromkeys(told))
     return Benchmark(name, found.questions, found.corpus, answer_rule, faults, triples)
 

@@ -1,6 +1,6 @@
 """MuSiQue (Trivedi et al. 2022), Ans and Full: a decomposition of 2 to 4 sub-questions, each with
-its paragraph. Sub-questions of the form ``A >> relation`` are put into words; ``meta`` keeps the
-data's wording.
+its paragraph. Sub-questions of the form ``A >> relation`` are put into words, and state facts of
+their paragraphs; ``meta`` keeps the data's wording.
 
 Full adds questions whose context lacks a paragraph. They are unanswerable in their own context; in
 a pooled corpus another question may bring the paragraph, and such questions are left out."""
@@ -18,6 +18,7 @@ from benchmarks.question import GoldHop, Question
 from benchmarks.relations import asked
 from benchmarks.rows import Hub, Row
 from benchmarks.wiki_rows import parsed
+from signatures import Triple
 
 HUB = Hub("dgslibisey/MuSiQue", None, {"train": "train", "dev": "validation"})
 ANSWER_RULE = "squad"
@@ -95,10 +96,33 @@ def question(row: Row, places: Places, notes: list[str]) -> Question:
 def in_words(sub_question: str) -> str:
     """``#1 >> capital`` becomes "What is the capital of {answer_1}?"."""
     text = sub_question.strip()
-    subject, arrow, relation = text.rpartition(">>")
-    if arrow and subject.strip():
-        text = asked(subject.strip(), relation)
-    text = re.sub(r"#(\d+)", r"{answer_\1}", text)
+    if stated := subject_and_relation(text):
+        text = asked(*stated)
+    return _joined(re.sub(r"#(\d+)", r"{answer_\1}", text))
+
+
+def subject_and_relation(sub_question: str) -> tuple[str, str] | None:
+    """The sides of ``A >> relation``; None for a sub-question in words."""
+    subject, arrow, relation = (side.strip() for side in sub_question.rpartition(">>"))
+    return (subject, relation) if arrow and subject else None
+
+
+def triples(asked: Question) -> list[Triple]:
+    """What the data state as triples: a third of the sub-questions, each with the paragraph that
+    answers it. Those in words give none."""
+    found = []
+    answers = [hop.answer or "" for hop in asked.hops]
+    for hop, wording in zip(asked.hops, asked.meta["sub_questions"], strict=True):
+        stated = subject_and_relation(wording)
+        if stated is None or hop.passage is None or hop.answer is None:
+            continue
+        subject = re.sub(r"#(\d+)", lambda place: answers[int(place[1]) - 1], stated[0])
+        found.append(Triple(_joined(subject), stated[1], hop.answer, hop.passage))
+    return found
+
+
+def _joined(text: str) -> str:
+    """Without the data's spaces in front of punctuation marks."""
     return re.sub(r"\s+([?,.')])", r"\1", text)
 
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from programs.knowledge.store import GraphStore, Kind, Synced
 
 Bar = Callable[[int, str], AbstractContextManager[Callable[[int, int], None]]]
+BENCHMARKS = {"evidences": "2wikimultihopqa", "question_decomposition": "musique"}
+"""Whose questions state triples, by the field that does."""
 
 
 @dataclass(frozen=True)
@@ -269,8 +271,9 @@ def _read(name: str | None, seed: int) -> list[Given]:
             raise HopsmithError(f"no file of triples at {name}")
         return [Given(triple) for triple in load(name, seed=seed).triples]
     rows = list(file_rows(path))
-    if rows and "evidences" in rows[0].data:
-        bench = load("2wikimultihopqa", data=path)
+    named = [n for mark, n in BENCHMARKS.items() if rows and mark in rows[0].data]
+    if named:
+        bench = load(named[0], data=path)
         titles = {p.id: p.title for p in bench.corpus}
         return [Given(t, titles.get(t.passage, "")) for t in bench.triples]
     found = [g for row in rows for g in given_row(row.data, row.where)]

@@ -34,7 +34,8 @@ def graph(
         typer.Option(
             "--triples",
             help="Triples or links that are there already: CSV, TSV or JSONL (subject, relation, "
-            "object; or source, target), a 2WikiMultiHopQA file, or synthetic. No LM is asked.",
+            "object; or source, target), a 2WikiMultiHopQA or MuSiQue file, or synthetic. No LM "
+            "is asked.",
         ),
     ] = None,
     links: Annotated[

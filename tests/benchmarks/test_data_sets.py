@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from benchmarks import Benchmark, BenchmarkError, Question, load, load_retrieval_set
 from benchmarks.places import MISSING
 from retrieval import passage_id
+from signatures import Triple
 
 LAMP = ["The Ombra Lamp is made by Vell Works.", " It is sold in boxes."]
 VELL = ["Vell Works was founded by Ada Quill.", "It employs ninety people.", "It is in Tarn."]
@@ -228,6 +229,21 @@ def test_musique_sub_questions_become_hops_in_words(tmp_path: Path) -> None:
     assert question.ordered
     assert question.meta["sub_questions"][0] == "Ombra Lamp >> manufacturer"
     assert benchmark.answer_rule == "squad"
+
+
+def test_musique_relations_are_triples_of_the_passages_that_answer_them(tmp_path: Path) -> None:
+    data = write(tmp_path / "dev.jsonl", [musique()])
+    assert load("musique", data=data).triples == [
+        Triple("Ombra Lamp", "manufacturer", "Vell Works", IDS["Ombra Lamp"]),
+        Triple("Vell Works", "founded by", "Ada Quill", IDS["Vell Works"]),
+    ]
+
+
+def test_a_musique_triple_may_name_answers_within_its_subject(tmp_path: Path) -> None:
+    row = musique()
+    row["question_decomposition"][2]["question"] = "Archive of #2 , #1 >> inception"
+    told = load("musique", data=write(tmp_path / "dev.jsonl", [row])).triples[-1]
+    assert told == Triple("Archive of Ada Quill, Vell Works", "inception", "1931", IDS["Ada Quill"])
 
 
 def unanswerable() -> dict[str, Any]:

@@ -73,6 +73,15 @@ def test_musique() -> None:
             assert all(h.passage is not None for h in question.hops)
 
 
+def test_musique_relations_are_triples_of_the_passages_that_state_them() -> None:
+    benchmark = load("musique", data=DATA / "musique" / "dev.jsonl")
+    passages = {p.id: p for p in benchmark.corpus}
+    assert len(benchmark.triples) == len(set(benchmark.triples)) > 100
+    for told in benchmark.triples:
+        assert plain(told.object) in plain(passages[told.passage].text)
+        assert not {"#", ">"} & {*told.subject}
+
+
 @pytest.mark.parametrize(
     ("name", "file", "kinds"),
     [

@@ -81,6 +81,65 @@ def test_a_csv_of_triples_is_a_graph(
     assert "A | b | C" in err
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        {
+            "id": "2hop__1_2",
+            "question": "Who founded the maker of the Ombra Lamp?",
+            "answer": "Ada Quill",
+            "paragraphs": [
+                {"idx": 0, "title": "Ombra Lamp", "paragraph_text": "Vell Works makes it."},
+                {"idx": 1, "title": "Vell Works", "paragraph_text": "Ada Quill founded it."},
+            ],
+            "question_decomposition": [
+                {
+                    "question": "Ombra Lamp >> manufacturer",
+                    "answer": "Vell Works",
+                    "paragraph_support_idx": 0,
+                },
+                {
+                    "question": "#1 >> founded by",
+                    "answer": "Ada Quill",
+                    "paragraph_support_idx": 1,
+                },
+            ],
+        },
+        {
+            "_id": "a1",
+            "question": "Who founded the maker of the Ombra Lamp?",
+            "answer": "Ada Quill",
+            "type": "compositional",
+            "context": [
+                ["Ombra Lamp", ["Vell Works makes it."]],
+                ["Vell Works", ["Ada Quill founded it."]],
+            ],
+            "supporting_facts": [["Ombra Lamp", 0], ["Vell Works", 0]],
+            "evidences": [
+                ["Ombra Lamp", "manufacturer", "Vell Works"],
+                ["Vell Works", "founded by", "Ada Quill"],
+            ],
+        },
+    ],
+    ids=["musique", "2wikimultihopqa"],
+)
+def test_a_file_of_questions_that_state_triples_is_a_graph(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, row: dict[str, Any]
+) -> None:
+    corpus = [
+        Passage("1", "Ombra Lamp", "Vell Works makes it."),
+        Passage("2", "Vell Works", "Ada Quill founded it."),
+    ]
+    build_index(corpus, tmp_path / "index", engine="bm25")
+    (tmp_path / "dev.jsonl").write_text(json.dumps(row) + "\n")
+    code, out, err = hopsmith(
+        *(capsys, "graph", "--index", tmp_path / "index"),
+        *("--triples", tmp_path / "dev.jsonl", "--json"),
+    )
+    assert code == 0, err
+    assert json.loads(out)["counts"]["triples"] == 2
+
+
 def test_ask_walks_the_graph_beside_the_index(
     index: Path, world: Benchmark, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
