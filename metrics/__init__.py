@@ -70,6 +70,7 @@ DEFAULT = (
     "latency_p95",
     "cost",
     "parse_failures",
+    "fallbacks",
     "errors",
 )
 """What every evaluation reports."""

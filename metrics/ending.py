@@ -11,4 +11,11 @@ AT_CAP = Metric(
     "down",
 )
 
-ENDING = (AT_CAP,)
+FALLBACKS = Metric(
+    "fallbacks",
+    "hops in which a step failed and its fallback was taken",
+    lambda r: float(r.fallbacks),
+    "down",
+)
+
+ENDING = (AT_CAP, FALLBACKS)

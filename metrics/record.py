@@ -72,6 +72,10 @@ class Record:
     stop_reason: str = ""
     at_cap: bool = False
     """Whether a bound of the budget came before an answer or an open end."""
+    cap: str = ""
+    """Which bound (``hops=4``, ``lm_calls=40``, ``deadline``); empty where the run doesn't say."""
+    fallbacks: int = 0
+    """Hops in which a step failed and its fallback was taken."""
     error: str | None = None
     usage: Usage = field(default_factory=Usage)
     usage_by_role: Mapping[str, Usage] = field(default_factory=dict)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from metrics.record import Record
-from programs import HopBudget, MultiHopProgram
+from programs import MultiHopProgram
 
 WORTH_SAYING = 0.1
 """Share of questions from which on a cap is spoken of."""
@@ -22,24 +23,38 @@ def _about_caps(program: MultiHopProgram, records: Sequence[Record]) -> str | No
     capped = [record for record in records if record.at_cap]
     if not capped or len(capped) < WORTH_SAYING * len(records):
         return None
-    budget = program.budget
-    out_of_calls = sum(record.usage.lm_calls >= budget.lm_calls - 1 for record in capped)
     share = f"{len(capped) / len(records):.0%} of the questions ended at a cap"
-    if 2 * out_of_calls > len(capped):
+    bounds = Counter(bound_of(program, record) for record in capped)
+    (bound, count), *others = bounds.most_common()
+    most = f"{share}, {count} of {len(capped)} at" if others else f"{share}, all at"
+    name, _, value = bound.partition("=")
+    if name == "lm_calls":
         return (
-            f"{share}, most of them at lm_calls={budget.lm_calls}: raise it (--budget "
-            f"lm_calls={2 * budget.lm_calls}), or see with hopsmith show what the calls go into"
+            f"{most} {bound}: raise it (--budget lm_calls={2 * int(value)}), or see with hopsmith "
+            "show what the calls go into"
         )
-    if "hops" not in {knob.name for knob in program.knobs}:
-        return f"{share}: see with hopsmith show at which one"
-    return f"{share}, {_about_hops(budget)}"
+    if name == "hops":
+        return f"{most} {_about_hops(int(value))}"
+    return f"{most} {bound}: see with hopsmith show what came before it"
 
 
-def _about_hops(budget: HopBudget) -> str:
+def bound_of(program: MultiHopProgram, record: Record) -> str:
+    """The bound that a question ran into; of a run that doesn't say, the likeliest."""
+    budget = program.budget
+    if record.cap:
+        return record.cap
+    if record.usage.lm_calls >= budget.lm_calls - 1:
+        return f"lm_calls={budget.lm_calls}"
+    if "hops" in {knob.name for knob in program.knobs}:
+        return f"hops={budget.hops}"
+    return "a bound that the run doesn't name"
+
+
+def _about_hops(hops: int) -> str:
     """What the guide says of a hop cap that is hit: raise it up to 6, then mend the corpus."""
     low, high = GUIDE
-    retrievals = budget.hops + 1
-    told = f"hops={budget.hops} ({retrievals} retrievals with the first)"
+    retrievals = hops + 1
+    told = f"hops={hops} ({retrievals} retrievals with the first)"
     if retrievals < low:
         return f"{told}: try --budget hops={low - 1} to {high - 1}"
     mend = (

@@ -150,7 +150,9 @@ def record(question: Question, row: PredictionRow, answer_rule: str) -> Record:
             for h in row.hops
         ),
         stop_reason=row.stop_reason,
-        at_cap=row.stop_reason == "budget" or bool(row.extra.get("at_cap")),
+        at_cap=row.stop_reason == "budget" or any(row.extra.get(k) for k in ("cap", "at_cap")),
+        cap=str(row.extra.get("cap") or ""),
+        fallbacks=sum(1 for h in row.hops if h.error is not None),
         error=row.error if row.stop_reason == "error" else None,
         usage=usage(ledger.total),
         usage_by_role={role: usage(account) for role, account in ledger.by_role.items()},

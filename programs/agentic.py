@@ -8,10 +8,9 @@ from collections.abc import Sequence
 import dspy
 
 from programs.budget import HopBudget, Knob, think
-from programs.evidence import Conclusion, Evidence, StopReason
-from programs.par2 import ended
+from programs.evidence import HOPS, Conclusion, Evidence, StopReason, ended
 from programs.program import MethodInfo, MultiHopProgram
-from programs.queries import worded
+from programs.queries import stated, worded
 from programs.step import Step
 from retrieval import Passage, Retriever
 from signatures import NextSearch
@@ -81,7 +80,7 @@ class Agentic(MultiHopProgram):
                 note="" if place else note,
             )
             verdict = self.decide(question, evidence)
-            answer = " ".join(str(verdict.answer or "").split())
+            answer = stated(verdict.answer)
             evidence.update(
                 hop,
                 answer=answer or None if verdict.done else None,
@@ -116,7 +115,8 @@ class Agentic(MultiHopProgram):
         """The writer's answer from the pool; when it gives none, nothing answers the question."""
         shown = self.context(evidence.passages, protected=protected(evidence))
         reply = self.ask_final(self.final, context=shown, question=question)
-        return ended(reply.answer, stop, reply.get("error"))
+        cap = f"{HOPS}={self.budget.hops}" if stop == "budget" else ""
+        return ended(reply.answer, stop, reply.get("error"), cap)
 
 
 def protected(evidence: Evidence) -> list[str]:
@@ -131,13 +131,25 @@ _REFERENCE = re.compile(r"\{\s*answer|#\d", re.IGNORECASE)
 def names_something(query: str, question: str, evidence: Evidence) -> bool:
     """Whether a query has a name or number from the question or the passages in it, and no
     placeholder. A word counts as a name where the text that gives it writes it with a capital or
-    digits, and not for its place at a sentence's start alone."""
+    digits, and not for its place at a sentence's start alone; one of a title, also there. A query
+    in a script without capitals passes: nothing marks its names."""
     if _REFERENCE.search(query):
         return False
-    texts = [question, *(f"{p.title}. {p.text}" for p in evidence.passages)]
-    given = {name for text in texts for name in names(text)}
-    titles = {w.casefold() for p in evidence.passages for w in _NAME.findall(p.title)}
-    return any(word.casefold() in given | titles for word in _NAME.findall(query))
+    if query.upper() == query.lower():
+        return True
+    given = names(question).union(*(names(p.text) for p in evidence.passages))
+    given |= {word for p in evidence.passages for word in title_names(p.title)}
+    return any(word.casefold() in given for word in _NAME.findall(query))
+
+
+def title_names(title: str) -> set[str]:
+    """The words of a title that may be a name's, case folded: those with a capital or a digit, all
+    of them where it has none; "the", "of" and their like aside."""
+    from bm25s.stopwords import STOPWORDS_EN_PLUS
+
+    words = _NAME.findall(title)
+    marked = [word for word in words if word != word.lower() or word[0].isdigit()]
+    return {word.casefold() for word in marked or words} - set(STOPWORDS_EN_PLUS)
 
 
 def names(text: str) -> set[str]:

@@ -91,16 +91,17 @@ class HopBudget:
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "think": list(self.think)}
 
-    def handed_on(self, part: HopBudget) -> HopBudget:
+    def handed_on(self, part: HopBudget, own: HopBudget) -> HopBudget:
         """The budget of a part that is built with its method: bounds of each search and of all
-        calls are these; how far the part goes is its own."""
-        return replace(
-            part,
-            passages=self.passages,
-            retrieve=self.retrieve,
-            lm_calls=self.lm_calls,
-            think=self.think,
-        )
+        calls are these; how far the part goes is its own, unless it is set here otherwise than in
+        ``own``, the method's default."""
+        always = ("passages", "retrieve", "lm_calls", "think")
+        given = {name: getattr(self, name) for name in always}
+        return replace(part, **{**self.changes(own), **given})
+
+    def changes(self, other: HopBudget) -> dict[str, Any]:
+        """The bounds that differ from another budget's."""
+        return {n: getattr(self, n) for n in LIMITS if getattr(self, n) != getattr(other, n)}
 
     def capped(self, caps: Mapping[str, int]) -> HopBudget:
         """With each named bound lowered to its cap; a cap above the bound changes nothing."""

@@ -6,11 +6,10 @@ import dspy
 from dspy.primitives.code_interpreter import FinalOutput
 
 from programs.budget import HopBudget, Knob, think
-from programs.evidence import Conclusion, Evidence
+from programs.evidence import Conclusion, Evidence, StopReason, ended
 from programs.interpreter import Factory, Kind, Sandbox
-from programs.par2 import ended
 from programs.program import MethodInfo, MultiHopProgram
-from programs.queries import is_null
+from programs.queries import stated
 from programs.repl import Ran, Repl, bare, transcript
 from programs.searching import Acting, searching
 from programs.step import Step
@@ -74,8 +73,8 @@ class CodeAgent(MultiHopProgram):
                     break
                 ran = repl.run(code) if code else "There was no code."
                 if isinstance(ran, FinalOutput):
-                    submitted = " ".join(str(ran.output.get("answer")).split())
-                    if not is_null(submitted):
+                    submitted = stated(ran.output.get("answer"))
+                    if submitted:
                         return Conclusion(submitted)
                     ran = "SUBMIT wants an answer."
                 steps.append(Ran(str(reply.thought or ""), code, ran))
@@ -85,7 +84,8 @@ class CodeAgent(MultiHopProgram):
             question=question,
             steps=transcript(steps, self.budget.context_tokens),
         )
-        return ended(reply.answer, "budget", reply.get("error") or error)
+        stop: StopReason = "answered" if error else "budget"
+        return ended(reply.answer, stop, reply.get("error") or error)
 
     @property
     def factory(self) -> Factory:

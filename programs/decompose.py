@@ -3,7 +3,7 @@ approach 1)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import dspy
@@ -14,7 +14,7 @@ from programs.errors import ProgramError
 from programs.evidence import Conclusion, Evidence, normal_query
 from programs.plans import PlanStep, parse_plan, waves
 from programs.program import MethodInfo, MultiHopProgram
-from programs.queries import is_null
+from programs.queries import is_null, stated
 from programs.step import Step
 from retrieval import Retriever
 from signatures import (
@@ -132,8 +132,7 @@ class Decompose(MultiHopProgram):
             for way, passages in zip(fresh, self.search([w.query for w in fresh]), strict=True)
         ]
         inputs = [{"context": self.context(h.passages), "question": h.refined} for h in hops]
-        for hop, fields in zip(hops, self.read(inputs), strict=True):
-            evidence.update(hop, **fields)
+        self.read(inputs, lambda place, found: evidence.update(hops[place], **found))
         asked = {normal_query(hop.refined): hop for hop in evidence.hops}
         for i in wave:
             ends = [(way, asked[normal_query(way.query)]) for way in ways if way.step == i]
@@ -145,13 +144,18 @@ class Decompose(MultiHopProgram):
                 ],
             )
 
-    def read(self, inputs: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
-        """What the resolver finds for each (context, question), as a hop's fields."""
+    def read(
+        self,
+        inputs: Sequence[Mapping[str, object]],
+        write: Callable[[int, dict[str, object]], object],
+    ) -> None:
+        """What the resolver finds for each (context, question): its place and a hop's fields."""
         limit = self.budget.candidates
         if limit == 1:
-            return [outcome(reply) for reply in self.ask_each(self.resolver, inputs)]
-        replies = self.ask_each(self.lister, [{**given, "limit": limit} for given in inputs])
-        return [outcomes(reply, limit) for reply in replies]
+            self.ask_each(self.resolver, inputs, lambda n, reply: write(n, outcome(reply)))
+            return
+        listed = [{**given, "limit": limit} for given in inputs]
+        self.ask_each(self.lister, listed, lambda n, reply: write(n, outcomes(reply, limit)))
 
     def synthesize(self, question: str, evidence: Evidence) -> str | None:
         facts = evidence.facts()
@@ -169,9 +173,7 @@ class Decompose(MultiHopProgram):
 
 def outcome(reply: dspy.Prediction) -> dict[str, object]:
     """What a resolver's reply makes of its hop."""
-    answer = " ".join(str(reply.answer).split()) if reply.answer is not None else ""
-    if answer.casefold() in ("", "null", "none", "unknown", "n/a"):
-        answer = ""
+    answer = stated(reply.answer)
     error = reply.get("error")
     status = "error" if error else "resolved" if answer else "unresolved"
     return {"answer": answer or None, "status": status, "error": error}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from programs.budget import HopBudget, think
-from programs.evidence import Conclusion, Evidence
-from programs.par2 import ended
+from programs.evidence import Conclusion, Evidence, ended
 from programs.program import MethodInfo, MultiHopProgram
 from programs.step import Step
 from retrieval import Retriever

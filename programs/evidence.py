@@ -31,6 +31,10 @@ STOP_REASONS: tuple[StopReason, ...] = (
 )
 
 
+HOPS = "hops"
+"""A cap of retrieval rounds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hop:
     """One retrieval step (or one node of a query tree that needed none)."""
@@ -196,6 +200,18 @@ class Conclusion:
     stop_reason: StopReason = "answered"
     error: str | None = None
     extra: dict[str, Any] = field(default_factory=dict)
+    cap: str = ""
+    """The bound that came before an end of the method's own, as ``hops=4``; with the stop reason
+    ``budget`` the program's ``hops``, if it isn't said."""
+
+
+def ended(answer: str | None, stop: StopReason, error: str | None, cap: str = "") -> Conclusion:
+    """The writer's last word: an empty answer is an abstention, or an error where it failed. That
+    a cap came before it is kept."""
+    if answer and answer.strip():
+        return Conclusion(answer, stop, cap=cap)
+    cap = cap or (HOPS if stop == "budget" else "")
+    return Conclusion(None, "error" if error else "unanswerable", error, cap=cap)
 
 
 def normal_query(query: str) -> str:

@@ -26,21 +26,35 @@ at a time, and which of two comes first would change what its prefix cache holds
 last bits of an answer: with a width of 1, one seed gives the same numbers twice."""
 
 
-def fan_out(tasks: Sequence[Callable[[], T]], *, calls_each: int = 2) -> list[T]:
+def _nothing(place: int, result: object) -> None:
+    pass
+
+
+def fan_out(
+    tasks: Sequence[Callable[[], T]],
+    *,
+    calls_each: int = 2,
+    keep: Callable[[int, T], object] = _nothing,
+) -> list[T]:
     """Run the tasks at once and return their results in order; a single one runs inline.
 
     ``calls_each`` is the most LM calls that one task makes. When the meter can't grant that many
     to all, the tasks run one after another, so that which of them goes without is no race.
-    The first exception, in task order, is raised after all tasks have ended.
+    The first exception, in task order, is raised after all tasks have ended. ``keep`` is given
+    each task's place and result, in order and by the caller's own thread, also those that an
+    exception would lose.
     """
-    if len(tasks) == 1:
-        return [tasks[0]()]
     if not tasks:
         return []
     scope = current()
     width = int(dspy.settings.get(WIDTH) or MAX_THREADS)
-    if width == 1 or (scope is not None and scope.meter.left < calls_each * len(tasks)):
-        return [task() for task in tasks]
+    scarce = scope is not None and scope.meter.left < calls_each * len(tasks)
+    if len(tasks) == 1 or width == 1 or scarce:
+        results = []
+        for place, task in enumerate(tasks):
+            results.append(task())
+            keep(place, results[-1])
+        return results
 
     tracing = dspy.settings.trace is not None
     traces: list[list[Any]] = [[] for _ in tasks]
@@ -58,4 +72,7 @@ def fan_out(tasks: Sequence[Callable[[], T]], *, calls_each: int = 2) -> list[T]
     if tracing:
         for trace in traces:
             dspy.settings.trace.extend(trace)
+    for place, future in enumerate(futures):
+        if future.exception() is None:
+            keep(place, future.result())
     return [future.result() for future in futures]

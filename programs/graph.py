@@ -71,7 +71,7 @@ class Graph(MultiHopProgram):
         super().__init__(retriever, budget)
         self.knowledge = knowledge
         self.agentic = agentic or Agentic(
-            retriever, budget and budget.handed_on(Agentic.default_budget())
+            retriever, budget and budget.handed_on(Agentic.default_budget(), self.default_budget())
         )
         self.walker = Step(
             FollowEdges, "walker", fallback={"follow": [], "answer": None, "look_up": None}

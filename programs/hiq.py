@@ -286,10 +286,14 @@ class HiQ(MultiHopProgram):
             partial(self.read, hop.refined, passages)
             for hop, passages in zip(fresh.values(), found, strict=True)
         ]
-        for hop, told in zip(fresh.values(), fan_out(tasks), strict=True):
-            leaf = self.take(tree, hop, told)
+        leaves = [*fresh.values()]
+
+        def write(place: int, told: dict[str, Any]) -> None:
+            leaf = self.take(tree, leaves[place], told)
             if leaf.answer is None:
                 tree.close(tree.remark(leaf, self.bound(tree, leaf)), (), leaf.status)
+
+        fan_out(tasks, keep=write)
         return {
             i: tree.now(fresh[i]) if i in fresh else self.child(tree, node, texts[i], query)
             for i, query in asked.items()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from programs.budget import HopBudget, Knob, think
-from programs.evidence import Conclusion, Evidence, StopReason
-from programs.par2 import ended
+from programs.evidence import Conclusion, Evidence, StopReason, ended
 from programs.program import MethodInfo, MultiHopProgram
 from programs.queries import worded
 from programs.step import Step
@@ -55,7 +55,8 @@ class IRCoT(MultiHopProgram):
         for _ in range(self.budget.hops):
             if self.full(evidence):
                 evidence.update(hop, note="the pool is full")
-                return self.read(question, evidence, "budget")
+                end = self.read(question, evidence, "budget")
+                return replace(end, cap=f"context_passages={self.budget.context_passages}")
             reply = self.ask(
                 self.reasoner,
                 context=self.context(evidence.passages),
@@ -89,11 +90,16 @@ class IRCoT(MultiHopProgram):
 
 
 _END = re.compile(r"(?<!\b[A-Z])(?<!\b[A-Z][a-z])[.!?]+[\"'”’)]*(?=\s+[\"'“‘(]?[A-Z])")
+_SHORT = re.compile(
+    r"\b(Capt|Co|Col|Corp|Gen|Gov|Hon|Inc|Lieut|Lt|Ltd|Maj|Messrs|Mrs|Pres|Prof|Rep|Rev|Sen|Sgt|"
+    r"approx|ca|cf|e\.g|i\.e|vol|vs)\.$",
+    re.IGNORECASE,
+)
 
 
 def first_sentence(text: object) -> str:
     """Up to the first end mark that white space and a capital follow; a capitalised word of one
-    or two letters ("J.", "St.") ends none."""
+    or two letters ("J.", "St.") ends none, nor does a common abbreviation ("Prof.", "Inc.")."""
     line = " ".join(str(text or "").split())
-    match = _END.search(line)
-    return line[: match.end()] if match else line
+    ends = (match.end() for match in _END.finditer(line) if not _SHORT.search(line, 0, match.end()))
+    return line[: next(ends, len(line))]

@@ -10,8 +10,7 @@ from typing import Any
 import dspy
 
 from programs.budget import HopBudget, Knob, think
-from programs.evidence import Conclusion, Evidence
-from programs.par2 import ended
+from programs.evidence import Conclusion, Evidence, ended
 from programs.program import MethodInfo, MultiHopProgram
 from programs.scope import WINDOW
 from programs.step import ROLE_LMS

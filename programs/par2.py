@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from programs.budget import HopBudget, Knob, think
-from programs.evidence import Conclusion, Evidence, StopReason, normal_query
+from programs.evidence import Conclusion, Evidence, StopReason, ended, normal_query
 from programs.program import MethodInfo, MultiHopProgram
-from programs.queries import worded
+from programs.queries import stated, worded
 from programs.step import Step
 from retrieval import Passage, Retriever
 from signatures import Condense, Context, PlanCoverage, Sufficiency, render
@@ -153,8 +153,8 @@ class IterativeChain(ActiveRetrieval):
                 role="writer",
                 query=question,
                 parent=parent,
-                answer=response.answer or None,
-                status="resolved" if response.answer else "unresolved",
+                answer=stated(response.answer) or None,
+                status="resolved" if stated(response.answer) else "unresolved",
                 error=response.get("error") or verdict.get("error"),
                 note=said(stop, verdict.missing, query),
             )
@@ -242,12 +242,3 @@ def said(stop: StopReason | None, missing: str, query: str) -> str:
         return f"asked for again: {query}"
     lacking = " ".join(str(missing or "").split())
     return f"missing: {lacking}" if lacking else "no follow-up" if stop else "continue"
-
-
-def ended(answer: str | None, stop: StopReason, error: str | None) -> Conclusion:
-    """The writer's last word: an empty answer is an abstention, or an error where it failed. That
-    a cap came before it is kept (``at_cap``)."""
-    if answer and answer.strip():
-        return Conclusion(answer, stop)
-    extra = {"at_cap": True} if stop == "budget" else {}
-    return Conclusion(None, "error" if error else "unanswerable", error, extra)

@@ -16,7 +16,7 @@ A subclass writes ``solve(question, evidence)``, which reads like its paper's al
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -25,11 +25,12 @@ import dspy
 
 from programs.budget import HopBudget, Knob
 from programs.errors import BudgetError, OutOfBudget, QuestionError, WriterFailed
-from programs.evidence import Conclusion, Evidence, StopReason
+from programs.evidence import HOPS, Conclusion, Evidence
 from programs.fan_out import fan_out
 from programs.faults import StopRun
 from programs.ledger import Ledger
 from programs.metered import MeteredAdapter
+from programs.queries import stated
 from programs.scope import Meter, Scope, current, entering
 from programs.state import dump_program, load_program
 from programs.step import Step
@@ -106,26 +107,32 @@ class MultiHopProgram(dspy.Module):  # type: ignore[misc]
         scope.tell("started", ledger=scope.ledger)
         adapter = dspy.settings.adapter or dspy.JSONAdapter()
         with entering(scope, adapter=MeteredAdapter(adapter)):
-            return self._within(question, scope)
+            made = self._within(question, scope)
+        keep_failures(made, question, scope)
+        return made
 
     def _within(self, question: str, scope: Scope) -> dspy.Prediction:
         evidence = Evidence(listener=scope.hop_listener())
         try:
             end = self.solve(question, evidence)
-        except OutOfBudget:
+        except OutOfBudget as bound:
             end = self.at_cap(question, evidence)
+            end = replace(end, cap=end.cap or scope.meter.bound(str(bound)))
         except WriterFailed as fault:
             end = Conclusion(None, "error", str(fault))
         except RetrievalError as fault:
             if getattr(fault, "stops_run", False):
                 raise StopRun(str(fault)) from fault
             raise
-        answer, stop = settled(end.answer, end.stop_reason)
-        if answer is None and stop not in ("unanswerable", "error"):
-            stop = "budget" if stop == "budget" else "unanswerable"
-            if stop == "budget":
-                error = end.error or "the budget left no answer"
-                stop, end = "error", replace(end, error=error, extra={**end.extra, "at_cap": True})
+        answer, stop = stated(end.answer) or None, end.stop_reason
+        cap = end.cap or (HOPS if stop == "budget" else "")
+        if answer is None and stop == "budget":
+            stop, end = "error", replace(end, error=end.error or "the budget left no answer")
+        elif answer is None and stop != "error":
+            stop = "unanswerable"
+        if cap:
+            told = f"{HOPS}={self.budget.hops}" if cap == HOPS else cap
+            end = replace(end, extra={**end.extra, "cap": told})
         return dspy.Prediction(
             answer=answer,
             evidence=evidence,
@@ -157,9 +164,16 @@ class MultiHopProgram(dspy.Module):  # type: ignore[misc]
         with entering(replace(scope, final=True)):
             return self.ask(step, **inputs)
 
-    def ask_each(self, step: Step, inputs: Sequence[Mapping[str, Any]]) -> list[dspy.Prediction]:
-        """Ask one step several independent things at once; replies in order."""
-        return fan_out([partial(self.ask, step, **given) for given in inputs])
+    def ask_each(
+        self,
+        step: Step,
+        inputs: Sequence[Mapping[str, Any]],
+        keep: Callable[[int, dspy.Prediction], object] | None = None,
+    ) -> list[dspy.Prediction]:
+        """Ask one step several independent things at once; replies in order. ``keep`` is given
+        each reply's place and the reply, also where a bound stops the others."""
+        tasks = [partial(self.ask, step, **given) for given in inputs]
+        return fan_out(tasks) if keep is None else fan_out(tasks, keep=keep)
 
     def search(self, queries: Sequence[str]) -> list[list[Passage]]:
         """One batched search at the budget's k and pool."""
@@ -188,10 +202,14 @@ class MultiHopProgram(dspy.Module):  # type: ignore[misc]
         return best
 
     def with_budget(self, budget: HopBudget) -> MultiHopProgram:
-        """A copy with another budget. Raises ``BudgetError`` if a part can't follow."""
+        """A copy with another budget; its parts keep theirs, but for the bounds that differ from
+        this program's. Raises ``BudgetError`` where it isn't one."""
         if not isinstance(budget, HopBudget):
             raise BudgetError(f"a HopBudget is wanted, got {type(budget).__name__}")
         copied: MultiHopProgram = self.deepcopy()
+        changed = budget.changes(self.budget)
+        for _, program in copied.named_sub_modules(MultiHopProgram):
+            program.budget = replace(program.budget, **changed)
         copied.budget = budget
         return copied
 
@@ -222,11 +240,16 @@ class MultiHopProgram(dspy.Module):  # type: ignore[misc]
         load_program(self, state)
 
 
-def settled(answer: str | None, stop: StopReason) -> tuple[str | None, StopReason]:
-    """An answer of white space or none words is no answer."""
-    if answer is None:
-        return None, stop
-    text = " ".join(str(answer).split())
-    if text.casefold() in ("", "null", "none", "n/a"):
-        return None, stop
-    return text, stop
+def keep_failures(made: dspy.Prediction, question: str, scope: Scope) -> None:
+    """Write into the last hop the failures of steps that no hop has kept, so that a question which
+    got an answer all the same shows them; into a hop of its own where there is none."""
+    evidence: Evidence = made.evidence
+    kept = [hop.error for hop in evidence.hops if hop.error]
+    lost = [(role, why) for role, why in scope.failures if not any(why in told for told in kept)]
+    if not lost or made.stop_reason == "error":
+        return
+    if not evidence.hops:
+        evidence.add(role=lost[0][0], query=question, status="error")
+    last = evidence.hops[-1]
+    told = [last.error or "", *dict.fromkeys(f"{role}: {why}" for role, why in sorted(lost))]
+    evidence.update(last, error="; ".join(filter(None, told)))

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from programs.budget import HopBudget, Knob, think
 from programs.errors import ProgramError
-from programs.evidence import Conclusion, Evidence
+from programs.evidence import Conclusion, Evidence, ended
 from programs.knowledge.graph import Knowledge
 from programs.knowledge.paths import Path
-from programs.par2 import ended
 from programs.program import MethodInfo, MultiHopProgram
+from programs.single_shot import read
 from retrieval import Passage, Retriever
 from retrieval.contract import MAX_K
 
@@ -81,12 +81,7 @@ class PropRAG(MultiHopProgram):
                     note=f"a path of {len(path.steps)} with score {path.score:.3f}",
                 )
         reply = self.ask_final(self.final, context=self.context(passages), question=question)
-        evidence.update(
-            hop,
-            answer=reply.answer or None,
-            status="resolved" if reply.answer else "unresolved",
-            error=reply.get("error"),
-        )
+        evidence.update(hop, **read(reply))
         return ended(reply.answer, "answered", reply.get("error"))
 
     def ranked(self, found: Sequence[Passage], paths: Sequence[Path]) -> list[Passage]:

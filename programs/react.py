@@ -8,8 +8,7 @@ from typing import Any
 import dspy
 
 from programs.budget import HopBudget, Knob
-from programs.evidence import Conclusion, Evidence
-from programs.par2 import ended
+from programs.evidence import Conclusion, Evidence, ended
 from programs.program import MethodInfo, MultiHopProgram
 from programs.searching import Acting, searching, under_way
 from programs.step import Step

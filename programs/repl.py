@@ -37,8 +37,9 @@ def search_batched(queries: list[str]) -> list[list[dict[str, str]]]:
         raise TypeError("search_batched takes a list of queries")
     here = under_way()
     found = here.find([str(query) for query in queries])
-    if None in found:
+    if found and all(passages is None for passages in found):
         raise ValueError(NO_QUERY if here.left > 0 else NONE_LEFT)
+    # One that nothing was searched for gives an empty list: what the others found is not lost.
     return [[plain(p) for p in passages or ()] for passages in found]
 
 
@@ -113,16 +114,22 @@ def bare(code: object) -> str:
     return (fenced.group(1) if fenced else text).strip()
 
 
+def within(outputs: Sequence[str], most: int) -> list[str]:
+    """Outputs of at most ``most`` tokens in all: the oldest left out first and the last one
+    shortened where it must be."""
+    kept = list(outputs)
+    for i in range(len(kept) - 1):
+        if sum(map(tokens, kept)) > most:
+            kept[i] = LEFT_OUT
+    if kept and tokens(kept[-1]) > most:
+        size = max(1, len(kept[-1]) * most // tokens(kept[-1]))
+        kept[-1] = f"{kept[-1][:size]}\n(… {len(kept[-1]) - size:,} characters more)"
+    return kept
+
+
 def transcript(steps: Sequence[Ran], most: int) -> str:
-    """Steps as prompt text; outputs of at most ``most`` tokens in all, the oldest left out first
-    and the last one shortened where it must be."""
-    outputs = [step.output for step in steps]
-    for i in range(len(outputs) - 1):
-        if sum(map(tokens, outputs)) > most:
-            outputs[i] = LEFT_OUT
-    if outputs and tokens(outputs[-1]) > most:
-        kept = max(1, len(outputs[-1]) * most // tokens(outputs[-1]))
-        outputs[-1] = f"{outputs[-1][:kept]}\n(… {len(outputs[-1]) - kept:,} characters more)"
+    """Steps as prompt text, with outputs of at most ``most`` tokens (``within``)."""
+    outputs = within([step.output for step in steps], most)
     return "\n\n".join(
         f"Step {n}\nThought: {step.thought}\nCode:\n{step.code}\nOutput:\n{output}"
         for n, (step, output) in enumerate(zip(steps, outputs, strict=True), 1)

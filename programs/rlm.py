@@ -7,15 +7,15 @@ from typing import Any
 
 import dspy
 from dspy.primitives.code_interpreter import CodeInterpreterError
+from dspy.primitives.repl_types import REPLHistory
 
 from programs.budget import HopBudget, Knob
 from programs.errors import ProgramError
-from programs.evidence import Conclusion, Evidence
+from programs.evidence import Conclusion, Evidence, StopReason, ended
 from programs.interpreter import Kind, Sandbox
-from programs.par2 import ended
 from programs.program import MethodInfo, MultiHopProgram
-from programs.repl import search, search_batched
-from programs.searching import Acting, searching
+from programs.repl import search, search_batched, within
+from programs.searching import Acting, searching, under_way
 from programs.step import Step
 from retrieval import Retriever
 from signatures import Delegate, ExploreCorpus
@@ -48,6 +48,7 @@ class RLM(MultiHopProgram):
         Knob("hops", (1, 2, 3, 4, 5)),
         Knob("sub_queries", (1, 3, 5)),
     )
+    defaults = {"context_tokens": 4800}
 
     def __init__(
         self, retriever: Retriever, budget: HopBudget | None = None, sandbox: Kind = "auto"
@@ -67,8 +68,10 @@ class RLM(MultiHopProgram):
             try:
                 end = agent(question=question, interpreter_factory=factory)
             except CodeInterpreterError as fault:
-                return Conclusion(self.write(question, evidence), "budget", str(fault))
-        return ended(end.answer, "budget" if end.get("forced") else "answered", here.error)
+                answer = self.write(question, evidence)
+                return Conclusion(answer, "budget", str(fault), cap="code was stopped")
+        stop: StopReason = "budget" if end.get("forced") and not here.failed else "answered"
+        return ended(end.answer, stop, here.error)
 
 
 class Loop(dspy.RLM):  # type: ignore[misc]
@@ -98,10 +101,28 @@ class Loop(dspy.RLM):  # type: ignore[misc]
     def _setup_facade(self, *_: Any) -> str:
         return ""
 
-    def _extract_fallback(self, *given: Any) -> dspy.Prediction:
-        end = super()._extract_fallback(*given)
+    def _execute_iteration(
+        self, repl: Any, variables: Any, history: REPLHistory, *more: Any
+    ) -> dspy.Prediction | REPLHistory:
+        return super()._execute_iteration(repl, variables, bounded(history), *more)
+
+    def _extract_fallback(
+        self, variables: Any, history: REPLHistory, *more: Any
+    ) -> dspy.Prediction:
+        end = super()._extract_fallback(variables, bounded(history), *more)
         end.forced = True
         return end
+
+
+def bounded(history: REPLHistory) -> REPLHistory:
+    """A history whose outputs have no more than the budget's ``context_tokens`` in all."""
+    most = under_way().program.budget.context_tokens
+    outputs = within([entry.output for entry in history], most)
+    entries = [
+        entry.model_copy(update={"output": output})
+        for entry, output in zip(history, outputs, strict=True)
+    ]
+    return REPLHistory(entries=entries, max_output_chars=history.max_output_chars)
 
 
 def ask_sub(prompt: str) -> list[str]:

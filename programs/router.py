@@ -21,7 +21,7 @@ from signatures import Classify
 
 ROUTES = {"none": "direct", "single": "single_shot", "comparison": "decompose"}
 """Part by kind of question; a bridge goes to ``graph`` or ``agentic``."""
-ENDS = ("answer", "evidence", "stop_reason", "error", "usage")
+ENDS = ("answer", "evidence", "stop_reason", "error", "usage", "cap")
 P = TypeVar("P", bound=MultiHopProgram)
 
 
@@ -46,6 +46,8 @@ class Router(MultiHopProgram):
         graph="used",
     )
     knobs = think("router")
+    defaults = {"hops": 4}
+    """Of ``agentic``, so that another number is handed on to it."""
 
     def __init__(
         self,
@@ -68,7 +70,7 @@ class Router(MultiHopProgram):
         self.knowledge = knowledge
 
         def own(method: type[P]) -> HopBudget | None:
-            return budget and budget.handed_on(method.default_budget())
+            return budget and budget.handed_on(method.default_budget(), self.default_budget())
 
         self.direct = direct or Direct(retriever, own(Direct))
         self.single_shot = single_shot or SingleShot(retriever, own(SingleShot))
@@ -116,7 +118,7 @@ class Router(MultiHopProgram):
         evidence.extend(made.evidence, hop)
         extra = {name: value for name, value in made.items() if name not in ENDS}
         told = {**extra, "route": route, "question_kind": kind}
-        return Conclusion(made.answer, made.stop_reason, made.error, told)
+        return Conclusion(made.answer, made.stop_reason, made.error, told, made.get("cap") or "")
 
     def at_cap(self, question: str, evidence: Evidence) -> Conclusion:
         """The part has spent all calls by itself; where there was none to classify, one reading is

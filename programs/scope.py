@@ -59,6 +59,10 @@ class Meter:
     def expired(self) -> bool:
         return self.deadline is not None and time.monotonic() >= self.deadline
 
+    def bound(self, name: str) -> str:
+        """A bound that ``spend`` has named, with its value where it is one of the budget's."""
+        return f"{name}={self.cap}" if name == "lm_calls" else name
+
     def spend(self, *, final: bool = False) -> None:
         """Take one call. Raises ``OutOfBudget`` when none is left (``final`` may take the reserve)
         or the deadline has passed, ``Cancelled`` when the asker has hung up."""
@@ -88,6 +92,8 @@ class Scope:
     """Told of what happens, as it happens; for streaming. Called from the question's threads."""
     final: bool = False
     """Set while the final answer is asked for, which may take the meter's reserve."""
+    failures: list[tuple[str, str]] = field(default_factory=list)
+    """Role and problem of each step whose fallback was taken."""
     programs: Iterator[int] = field(default_factory=itertools.count)
     """Numbers the programs of the question, the outermost first."""
 

@@ -48,6 +48,8 @@ class Searching:
         self.most = most
         self.error: str | None = None
         """The last failure of the agent's own step, until a hop takes it."""
+        self.failed = False
+        """Whether the agent's last step failed."""
         self._thought = ""
         self._parent: int | None = None
         self._found: dict[str, tuple[Passage, ...]] = {}
@@ -61,6 +63,7 @@ class Searching:
     def said(self, thought: str, error: str | None = None) -> None:
         """Keep what the agent thought: its next hops follow from all that it has seen by now."""
         self._thought = " ".join(str(thought or "").split())
+        self.failed = error is not None
         if self.evidence.hops:
             last = self.evidence.hops[-1]
             self._parent = last.id
@@ -71,7 +74,7 @@ class Searching:
 
     def known(self, query: str) -> tuple[Passage, ...] | None:
         """What an equal query has found before."""
-        return self._found.get(normal_query(query))
+        return next((self._found.get(normal_query(q)) for q in worded([query])), None)
 
     def find(self, queries: Sequence[str]) -> list[tuple[Passage, ...] | None]:
         """Passages for each query, new ones in one batched search; None for a query that no search

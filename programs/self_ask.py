@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from programs.budget import HopBudget, Knob, think
 from programs.decompose import outcome
-from programs.evidence import Conclusion, Evidence, StopReason
-from programs.par2 import ended
+from programs.evidence import Conclusion, Evidence, StopReason, ended
 from programs.program import MethodInfo, MultiHopProgram
-from programs.queries import worded
+from programs.queries import stated, worded
 from programs.step import Step
 from retrieval import Retriever
 from signatures import FollowUp, Resolve, SynthesizeFacts
@@ -51,7 +50,7 @@ class SelfAsk(MultiHopProgram):
             reply = self.ask(self.asker, facts=asked_so_far(evidence), question=question)
             follow_up = worded([reply.follow_up])
             if not follow_up and evidence.hops:
-                answer = " ".join(str(reply.answer or "").split())
+                answer = stated(reply.answer)
                 return Conclusion(answer) if answer else self.conclude(question, evidence)
             query = (follow_up or [question])[0]
             if evidence.asked(query):
@@ -61,7 +60,7 @@ class SelfAsk(MultiHopProgram):
             if not follow_up:
                 return self.conclude(question, evidence)
         reply = self.ask(self.asker, facts=asked_so_far(evidence), question=question)
-        answer = " ".join(str(reply.answer or "").split())
+        answer = stated(reply.answer)
         if answer and not worded([reply.follow_up]):
             return Conclusion(answer)
         return self.conclude(question, evidence, "budget")

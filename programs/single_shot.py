@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dspy
+
 from programs.budget import HopBudget, Knob, think
-from programs.evidence import Conclusion, Evidence
+from programs.evidence import Conclusion, Evidence, ended
 from programs.program import MethodInfo, MultiHopProgram
+from programs.queries import stated
 from retrieval import Retriever
 
 
@@ -22,13 +25,12 @@ class SingleShot(MultiHopProgram):
         (passages,) = self.search([question])
         hop = evidence.add(role="writer", query=question, passages=passages)
         reply = self.ask_final(self.final, context=self.context(passages), question=question)
-        evidence.update(
-            hop,
-            answer=reply.answer or None,
-            status="resolved" if reply.answer else "unresolved",
-            error=reply.get("error"),
-        )
-        if not reply.answer:
-            error = reply.get("error")
-            return Conclusion(None, "error" if error else "unanswerable", error)
-        return Conclusion(reply.answer)
+        evidence.update(hop, **read(reply))
+        return ended(reply.answer, "answered", reply.get("error"))
+
+
+def read(reply: dspy.Prediction) -> dict[str, object]:
+    """What the writer's reply makes of its hop."""
+    answer = stated(reply.answer)
+    status = "resolved" if answer else "unresolved"
+    return {"answer": answer or None, "status": status, "error": reply.get("error")}

@@ -95,14 +95,21 @@ class Step(dspy.Predict):  # type: ignore[misc]
         except Exception as first:
             problem = _problem(first)
             if may_pass(first):
-                return dspy.Prediction(**self.fallback, error=problem)
+                return self._instead(problem)
         retry = signature.append("format_problem", _FORMAT_PROBLEM, type_=str)
         try:
             return dspy.Predict.forward(
                 self._plain(), signature=retry, format_problem=problem, **inputs
             )
         except Exception as second:
-            return dspy.Prediction(**self.fallback, error=_problem(second))
+            return self._instead(_problem(second))
+
+    def _instead(self, problem: str) -> dspy.Prediction:
+        """The fallback, with the failure kept by the question under way."""
+        scope = current()
+        if scope is not None:
+            scope.failures.append((self.role, problem))
+        return dspy.Prediction(**self.fallback, error=problem)
 
     def _plain(self) -> Step:
         """This step without thresholds: an LM that can't state a probability is asked for a plain

@@ -24,7 +24,8 @@ from metrics.metric import summary
 SHARES = {
     m.name
     for m in every_metric()
-    if m.unit == "" and m.name not in {"lm_calls", "retrievals", "passages_read", "parse_failures"}
+    if m.unit == ""
+    and m.name not in {"lm_calls", "retrievals", "passages_read", "parse_failures", "fallbacks"}
 } - {"hop_recall_micro"}
 passages = st.sampled_from([f"p{i}" for i in range(6)])
 texts = st.one_of(

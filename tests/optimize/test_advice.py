@@ -48,7 +48,7 @@ def test_a_hop_cap_that_is_hit_is_raised_up_to_six_and_then_is_the_corpuss_fault
     hops: int, wanted: str, words: Any
 ) -> None:
     line = said(words, records("budget", "budget", "answered"), hops=hops)
-    assert line.startswith("67% of the questions ended at a cap, ")
+    assert line.startswith("67% of the questions ended at a cap, all at hops=")
     assert wanted in line
 
 
@@ -56,6 +56,15 @@ def test_few_capped_questions_are_not_spoken_of(words: Any) -> None:
     assert said(words, records("budget", *["answered"] * 10)) == ""
     assert said(words, records(*["answered"] * 3)) == ""
     assert said(words, []) == ""
+
+
+def test_what_the_run_names_is_what_is_spoken_of(words: Any) -> None:
+    def capped(*caps: str) -> list[Record]:
+        return [Record(str(n), "q", "a", at_cap=True, cap=cap) for n, cap in enumerate(caps)]
+
+    assert "all at context_passages=15: see with" in said(words, capped("context_passages=15"))
+    most = said(words, capped("hops=3", "hops=3", "deadline"), method="router")
+    assert "2 of 3 at hops=3 (4 retrievals with the first): try --budget hops=5" in most
 
 
 def test_a_cap_on_calls_is_told_from_one_on_hops(words: Any) -> None:

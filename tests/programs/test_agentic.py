@@ -104,6 +104,12 @@ def test_done_without_an_answer_is_written_from_the_pool(words: Any) -> None:
     assert (prediction.answer, prediction.stop_reason) == ("written", "answered")
 
 
+def test_nothing_in_words_is_no_answer(words: Any) -> None:
+    prediction = ask(Agentic(words), Script({"done": True, "answer": "null", "next_query": None}))
+    assert (prediction.answer, prediction.stop_reason) == ("written", "answered")
+    assert prediction.evidence.hops[-1].answer is None
+
+
 def test_no_next_query_ends_the_loop(words: Any) -> None:
     prediction = ask(Agentic(words), Script(more("null")))
     assert (prediction.answer, prediction.stop_reason) == ("written", "answered")
@@ -132,6 +138,25 @@ def test_the_oracle_answers_chains_and_gives_up_on_questions_without_an_answer(
         else:
             assert (prediction.answer, prediction.stop_reason) == (None, "unanswerable")
     assert answered / sum(q.answerable for q in asked) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("who was the architect", False),
+        ("employer of that person", False),
+        ("director of it", False),
+        ("mayor of the isles", True),
+        ("length of orla", True),
+        ("opened by 1948", True),
+        ("谁是市长", True),
+    ],
+)
+def test_small_words_of_titles_name_nothing(query: str, named: bool) -> None:
+    evidence = Evidence()
+    passages = [Passage("1", "The Orla Bridge", "a"), Passage("2", "Lord of the Isles 1948", "b")]
+    evidence.add(role="controller", query="q", passages=passages)
+    assert names_something(query, "When was its architect born?", evidence) is named
 
 
 def test_names_are_those_of_question_and_passages() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from programs import BudgetError, HopBudget, Knob
+from programs import BudgetError, HopBudget, Knob, build
+from programs.agentic import Agentic
 from programs.budget import LIMITS
 
 
@@ -39,3 +43,19 @@ def test_thinking_is_a_knob() -> None:
     assert budget.think == ("planner", "writer")
     assert knob.read(budget) is True
     assert knob.apply(budget, False).think == ("writer",)
+
+
+def test_a_part_goes_as_far_as_its_own_default_unless_it_is_told(words: Any) -> None:
+    assert build("router", words, HopBudget(hops=4)).agentic.budget.hops == 4
+    assert build("router", words, HopBudget(hops=2)).agentic.budget.hops == 2
+    assert build("router", words, HopBudget(hops=4, passages=2)).agentic.budget.passages == 2
+    wide = build("router", words, HopBudget(hops=4)).agentic.budget
+    assert wide.context_passages == Agentic.default_budget().context_passages
+
+
+def test_another_budget_goes_to_the_parts_where_it_differs(words: Any) -> None:
+    program = build("router", words)
+    other = program.with_budget(replace(program.budget, passages=2))
+    assert other.agentic.budget == replace(program.agentic.budget, passages=2)
+    assert other.decompose.budget.passages == 2
+    assert program.agentic.budget.passages == 5

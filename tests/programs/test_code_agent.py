@@ -84,6 +84,13 @@ class TestBoth:
         assert "no search is left" in script.shown[1]
         assert prediction.answer == "x"
 
+    def test_what_a_batch_has_found_is_not_lost_at_the_cap(self, method: Any, words: Any) -> None:
+        script = Script(
+            "print([len(f) for f in search_batched(['Ida', ' ', 'Orla'])])", "SUBMIT(1)"
+        )
+        ask(method(words, HopBudget(hops=0, sub_queries=1)), script)
+        assert "[5, 0, 0]" in script.shown[1]
+
     def test_steps_that_run_out_end_with_budget_and_the_writers_answer(
         self, method: Any, words: Any
     ) -> None:
@@ -178,6 +185,23 @@ def test_calls_of_the_code_itself_respect_the_cap(words: Any) -> None:
     prediction = ask(RLM(words, HopBudget(lm_calls=5)), script)
     assert prediction.usage.total.lm_calls == 5
     assert (prediction.answer, prediction.stop_reason) == ("written", "budget")
+
+
+def test_an_rlms_history_is_bounded_the_oldest_outputs_go_first(words: Any) -> None:
+    script = Script(*[f"print('{n} ' + 'word ' * 300)" for n in range(4)], "SUBMIT('x')")
+    ask(RLM(words, HopBudget(hops=4, context_tokens=1000)), script)
+    assert script.shown[-1].count(LEFT_OUT) == 2
+    assert script.shown[-1].index(LEFT_OUT) < script.shown[-1].index("3 word")
+
+
+@both
+def test_a_coder_that_never_parses_is_no_cap(method: Any, words: Any) -> None:
+    def script(signature: type[dspy.Signature], _: Any) -> Mapping[str, Any] | None:
+        return None if "code" in signature.output_fields else {"answer": "written"}
+
+    prediction = ask(method(words), script)
+    assert (prediction.answer, prediction.stop_reason) == ("written", "answered")
+    assert prediction.evidence.errors
 
 
 def test_code_loses_its_fence() -> None:

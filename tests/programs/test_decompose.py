@@ -158,3 +158,14 @@ def test_a_writer_that_fails_without_any_answer_is_a_failure_and_no_abstention(w
         prediction = build("decompose", words)(question="Who founded Norvale?")
     assert prediction.stop_reason == "error"
     assert prediction.error
+
+
+def test_what_was_found_before_the_calls_ran_out_is_kept(words: Any) -> None:
+    plan = ["Who painted Blue Harbour?", "Who founded Orla Press?", "Where is Tamsin?"]
+    script = Script(plan, {q: [f"answer of {q}"] for q in [*plan, QUESTION]})
+    program = Decompose(words, HopBudget(lm_calls=4))
+    with dspy.context(lm=stand_in("scripted/lm"), adapter=ScriptedAdapter(script)):
+        prediction = program(question=QUESTION)
+    assert prediction.stop_reason == "budget"
+    answers = [hop.answer for hop in prediction.evidence.hops]
+    assert answers == [f"answer of {plan[0]}", f"answer of {plan[1]}", None]

@@ -77,6 +77,13 @@ def test_a_query_searched_before_is_refused_and_no_hop(words: Any) -> None:
     assert SEARCHED_BEFORE in script.trajectories[2]
 
 
+def test_a_long_query_searched_before_is_refused_too(words: Any) -> None:
+    long = "birthplace of Ida Moor " * 40
+    prediction = ask(ReAct(words), script := Script(long, long, None))
+    assert len(prediction.evidence.hops) == 1
+    assert SEARCHED_BEFORE in script.trajectories[2]
+
+
 def test_a_query_without_a_word_is_said_to_be_none(words: Any) -> None:
     script = Script(" ?! ", None)
     prediction = ask(ReAct(words), script)
@@ -146,7 +153,8 @@ def test_an_actor_that_never_parses_finishes_and_says_why(words: Any) -> None:
 
     prediction = ask(ReAct(words), ScriptedAdapter(script))
     assert prediction.answer == "written"
-    assert prediction.evidence.hops == ()
+    (hop,) = prediction.evidence.hops
+    assert (hop.status, hop.passages) == ("error", ())
 
 
 def test_the_oldest_observations_are_left_out_first() -> None:

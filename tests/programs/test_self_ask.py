@@ -103,6 +103,13 @@ def test_an_answer_after_the_last_follow_up_counts(words: Any) -> None:
     assert (prediction.answer, prediction.stop_reason) == ("Ada", "answered")
 
 
+def test_nothing_in_words_is_answered_from_the_facts(words: Any) -> None:
+    script = Script(
+        follow("Who painted it?"), {"follow_up": None, "answer": "N/A"}, found=("Ida Moor",)
+    )
+    assert ask(SelfAsk(words), script).answer == "joined"
+
+
 def test_an_asker_that_fails_is_recorded_and_covered(words: Any) -> None:
     script = Script(None, None, found=("Orla Press",))
     prediction = ask(SelfAsk(words), script)
