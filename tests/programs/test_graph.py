@@ -212,3 +212,17 @@ def test_of_a_hubs_edges_those_that_share_words_with_the_question_are_offered(
     offered = Walk(Knowledge(store), "Which river has its source in Land?").offered(["land"], 60)
     assert len(offered) == 15
     assert offered[0].target == "River"
+
+
+def test_the_entities_of_a_comparison_share_the_room(tmp_path: Path) -> None:
+    store = GraphStore(tmp_path / "two.sqlite", create=True)
+    store.sync([Passage("p", "Norvale", "Norvale.")], "two")
+    own = [Triple("Norvale", f"product {i}", f"Lamp {i}", "p") for i in range(45)]
+    to = [Triple(f"Firm {i}", "rival", "Norvale", "p") for i in range(20)]
+    other = [Triple("Volmer", f"office {i}", f"Town {i}", "p") for i in range(11)]
+    store.write("given", {"p": [*own, *to, *other]})
+    walk = Walk(Knowledge(store), "Which is older, Norvale or Volmer?")
+    offered = walk.offered(["norvale", "volmer"], 60)
+    assert [edge.start for edge in offered] == ["norvale"] * 49 + ["volmer"] * 11
+    assert [edge.triple for edge in offered[40:]] == [*to[:9], *other]
+    assert len(walk.offered(["norvale", "volmer"], 10)) == 10
