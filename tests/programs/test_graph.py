@@ -31,6 +31,7 @@ TRIPLES = {
     "p4": [Triple("Volmer", "founder", "Ada Quill", "p4", "company", "person")],
 }
 QUESTION = "In which city was the founder of Norvale born?"
+SOURCE = "the answer stands on this edge"
 
 
 @pytest.fixture
@@ -87,7 +88,29 @@ def test_an_answer_is_read_off_an_edge_without_a_search(
         ("graph", "graph", "Tamsin"),
     ]
     assert (first.parent, second.parent) == (None, first.id)
+    assert (first.note, second.note) == ("", SOURCE)
     assert [p.id for p in prediction.evidence.ranked()] == ["p1", "p2"]
+
+
+@pytest.mark.parametrize(
+    ("question", "steps", "notes"),
+    [
+        ("Which firms did Ada Quill found?", [("founder", "norvale")], [SOURCE, ""]),
+        (QUESTION, [("founder", None), ("born in", "ada quill")], [SOURCE, ""]),
+        (QUESTION, [("founder", None), ("born in", "yes")], ["", "the answer stands on no edge"]),
+    ],
+    ids=["one of two edges", "an edge of an earlier round", "no edge"],
+)
+def test_the_edge_that_leads_to_the_answer_is_noted_or_that_none_does(
+    retriever: Any,
+    knowledge: Knowledge,
+    question: str,
+    steps: list[tuple[str, str | None]],
+    notes: list[str],
+) -> None:
+    prediction = ask(Graph(retriever, knowledge=knowledge), Follower(*steps), question)
+    assert prediction.answer == steps[-1][1]
+    assert [hop.note for hop in prediction.evidence.hops] == notes
 
 
 def test_where_no_edge_leads_on_text_about_the_entity_reached_comes_first(
@@ -165,6 +188,22 @@ def test_a_walker_that_fails_is_recorded_and_covered(retriever: Any, knowledge: 
     prediction = ask(Graph(retriever, knowledge=knowledge), script)
     assert prediction.answer == "read"
     assert prediction.evidence.errors == 1
+
+
+def test_a_walker_that_fails_on_the_way_does_so_at_what_was_reached(
+    retriever: Any, knowledge: Knowledge
+) -> None:
+    follower = Follower(("Norvale | founder", None))
+
+    def script(
+        signature: type[dspy.Signature], inputs: Mapping[str, Any]
+    ) -> Mapping[str, Any] | None:
+        lost = "follow" in signature.output_fields and not follower.steps
+        return None if lost else follower(signature, inputs)
+
+    first, failed, searched = ask(Graph(retriever, knowledge=knowledge), script).evidence.hops
+    assert failed.error is not None
+    assert (failed.parent, searched.parent) == (first.id, first.id)
 
 
 def test_the_oracle_walks_every_question_of_a_world_that_gives_its_facts(
