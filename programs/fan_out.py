@@ -26,6 +26,11 @@ at a time, and which of two comes first would change what its prefix cache holds
 last bits of an answer: with a width of 1, one seed gives the same numbers twice."""
 
 
+def width() -> int:
+    """The most tasks at once."""
+    return int(dspy.settings.get(WIDTH) or MAX_THREADS)
+
+
 def fan_out(tasks: Sequence[Callable[[], T]], *, calls_each: int = 2) -> list[T]:
     """Run the tasks at once and return their results in order; a single one runs inline.
 
@@ -38,8 +43,7 @@ def fan_out(tasks: Sequence[Callable[[], T]], *, calls_each: int = 2) -> list[T]
     if not tasks:
         return []
     scope = current()
-    width = int(dspy.settings.get(WIDTH) or MAX_THREADS)
-    if width == 1 or (scope is not None and scope.meter.left < calls_each * len(tasks)):
+    if width() == 1 or (scope is not None and scope.meter.left < calls_each * len(tasks)):
         return [task() for task in tasks]
 
     tracing = dspy.settings.trace is not None
@@ -51,7 +55,7 @@ def fan_out(tasks: Sequence[Callable[[], T]], *, calls_each: int = 2) -> list[T]
         with dspy.context(trace=traces[i]):
             return tasks[i]()
 
-    with ThreadPoolExecutor(max_workers=min(len(tasks), width)) as pool:
+    with ThreadPoolExecutor(max_workers=min(len(tasks), width())) as pool:
         futures = [
             pool.submit(contextvars.copy_context().run, traced, i) for i in range(len(tasks))
         ]

@@ -71,7 +71,13 @@ def graph(
     lm_file: opt.LMFile = None,
     adapter: opt.Adapter = None,
     seed: opt.Seed = None,
-    workers: Annotated[int | None, typer.Option("--workers", help="Passages at once.")] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            help="Passages at once; HOPSMITH_IN_FLIGHT (16) bounds the calls to one endpoint.",
+        ),
+    ] = None,
     price: opt.Price = None,
     no_cache: opt.NoCache = False,
     oracle_noise: opt.Noise = None,

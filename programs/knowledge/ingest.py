@@ -16,7 +16,7 @@ from typing import Any
 
 import dspy
 
-from programs.fan_out import fan_out
+from programs.fan_out import fan_out, width
 from programs.fingerprint import lm_identity
 from programs.knowledge.errors import GraphError
 from programs.knowledge.names import entity_key, full_name, is_literal, relation_key
@@ -40,7 +40,7 @@ ROLE = "extractor"
 MOST_TOKENS = 3000
 """Of one passage that are read."""
 BATCH = 16
-"""Passages read between two writes."""
+"""Passages read between two writes, where no more are read at once."""
 HOPELESS = 24
 """So many passages in a row without a usable reply end a pass."""
 SAMPLE = 50
@@ -223,7 +223,7 @@ def extract(
     done = found = dropped = in_a_row = 0
     failed: list[str] = []
     source = iter(ids)
-    while batch := list(islice(source, BATCH)):
+    while batch := list(islice(source, max(BATCH, width()))):
         passages = store.passages(batch)
         replies = fan_out([partial(extractor.read, passages[i]) for i in batch])
         read = {i: reply for i, reply in zip(batch, replies, strict=True) if reply is not None}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import dspy
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from benchmarks import Benchmark
 from benchmarks.oracle import OracleAdapter
 from benchmarks.scripted import ScriptedAdapter, stand_in
+from programs.fan_out import WIDTH
 from programs.knowledge import GraphError, Knowledge
 from programs.knowledge.ingest import (
     Extractor,
@@ -82,6 +84,18 @@ def test_a_pass_goes_on_where_it_was_stopped(store: GraphStore) -> None:
         done = extract(store, Extractor("triples"))
     assert done.passages == 24
     assert len(list(store.triples())) == 40
+
+
+def test_as_many_passages_are_read_at_once_as_the_width_allows(store: GraphStore) -> None:
+    all_there = Barrier(40)
+
+    def together(signature: type[dspy.Signature], inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        all_there.wait(timeout=60)
+        return country(signature, inputs)
+
+    with asking(ScriptedAdapter(together)), dspy.context(**{WIDTH: 40}):
+        done = extract(store, Extractor("triples"))
+    assert (done.passages, done.failed) == (40, ())
 
 
 def test_names_are_written_in_full_and_relations_alike(store: GraphStore) -> None:
