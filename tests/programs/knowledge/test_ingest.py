@@ -174,6 +174,29 @@ def test_what_is_not_in_the_passage_is_no_triple(statement: Any, triple: Triple 
     assert triple_of(statement, QUILL) == triple
 
 
+@pytest.mark.parametrize(
+    ("found", "text", "kept"),
+    [
+        ("1948", "Born in 1948.", True),
+        ("1600", "Born in 1948.", False),
+        ("160", "Born in 1600.", False),
+        ("1948-05-01", "Born on 1 May 1948.", True),
+        ("1948-06-01", "Born on 1 May 1948.", False),
+        ("May 1, 1948", "Born 1948-05-01.", True),
+        ("1 June 1948", "Born on 1 May 1948.", False),
+        ("12500", "A town of 12,500 people.", True),
+        ("12,500", "A town of 12 500 people.", True),
+        ("12,500 m", "It is 12\u202f500 metres high.", True),
+        ("3rd", "She came in 3rd.", True),
+    ],
+)
+def test_each_number_of_a_literal_stands_in_the_passage(found: str, text: str, kept: bool) -> None:
+    statement = Statement(
+        subject="Ada Quill", subject_type="", relation="fact", object=found, object_type="date"
+    )
+    assert (triple_of(statement, Passage("p", "Ada Quill", text)) is not None) == kept
+
+
 @given(st.text(), st.text(), st.text())
 def test_any_statement_is_a_triple_or_none(subject: str, relation: str, found: str) -> None:
     made = triple_of(Statement(subject=subject, relation=relation, object=found), QUILL)
