@@ -35,12 +35,16 @@ def graph(
             "--triples",
             help="Triples or links that are there already: CSV, TSV or JSONL (subject, relation, "
             "object; or source, target), a 2WikiMultiHopQA or MuSiQue file, or synthetic. No LM "
-            "is asked.",
+            "is asked. Replaces what --triples or --links gave before.",
         ),
     ] = None,
     links: Annotated[
         str | None,
-        typer.Option("--links", help="A column of the passages that names those they refer to."),
+        typer.Option(
+            "--links",
+            help="A column of the passages that names those they refer to. Replaces what --links "
+            "or --triples gave before.",
+        ),
     ] = None,
     extract: Annotated[
         str | None,
@@ -63,7 +67,10 @@ def graph(
     ] = False,
     check: Annotated[
         str | None,
-        typer.Option("--check", help="Right triples, as for --triples, to compare with."),
+        typer.Option(
+            "--check",
+            help="Right triples, as for --triples, to compare those with that an LM read.",
+        ),
     ] = None,
     lm: opt.LM = None,
     role_lm: opt.RoleLM = None,

@@ -81,6 +81,39 @@ def test_a_csv_of_triples_is_a_graph(
     assert "A | b | C" in err
 
 
+def test_given_triples_that_are_replaced_are_counted(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    corpus = [
+        Passage("1", "Ombra Lamp", "Vell Works makes it.", metadata={"cites": "2"}),
+        Passage("2", "Vell Works", "It makes lamps."),
+    ]
+    build_index(corpus, tmp_path / "index", engine="bm25")
+    rows = "subject,relation,object\nOmbra Lamp,maker,Vell Works\nVell Works,makes,lamps\n"
+    (tmp_path / "triples.csv").write_text(rows)
+    triples, links = ("--triples", tmp_path / "triples.csv"), ("--links", "cites")
+    for flags, held, said in (
+        (triples, 2, ""),
+        (links, 1, "2 triples given before are replaced"),
+        ((*triples, *links), 3, ""),
+        (triples, 2, "1 triples given before are replaced"),
+    ):
+        code, out, err = hopsmith(capsys, "graph", "--index", tmp_path / "index", *flags, "--json")
+        assert code == 0, err
+        assert json.loads(out)["counts"]["triples"] == held
+        assert said in err
+        assert ("replaced" in err) == bool(said)
+
+
+def test_given_triples_are_not_checked_against_themselves(
+    index: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = "--seed", 3, "--triples", "synthetic:30,40", "--check", "synthetic:30,40"
+    code, out, err = hopsmith(capsys, "graph", "--index", index, *flags, "--json")
+    assert (code, json.loads(out)["check"]) == (0, None)
+    assert "no triples read by an LM" in err
+
+
 @pytest.mark.parametrize(
     "row",
     [
