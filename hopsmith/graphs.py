@@ -213,10 +213,10 @@ def _passes(
             note_cost(store, kind, done.passages, ledger.total.completion_tokens)
             made.passes.append(done)
             made.spent += ledger.total
-            _say_pass(done, say)
+            _say_pass(done, settings.max_tokens, say)
 
 
-def _say_pass(done: Extraction, say: Callable[[str], None]) -> None:
+def _say_pass(done: Extraction, max_tokens: int, say: Callable[[str], None]) -> None:
     line = f"{done.kind}: {done.found:,} from {done.passages:,} passages"
     if done.dropped:
         line += f"; {done.dropped:,} dropped (not in the passage, or not in the schema)"
@@ -224,7 +224,8 @@ def _say_pass(done: Extraction, say: Callable[[str], None]) -> None:
     if done.failed:
         say(
             f"{len(done.failed):,} passages gave no usable reply ({', '.join(done.failed[:3])}, …):"
-            " run it again to read them"
+            f" if replies were cut off, set HOPSMITH_MAX_TOKENS above {max_tokens}; else another "
+            "--lm with --again; after a fault of the endpoint, the same command"
         )
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from benchmarks import Benchmark
 from hopsmith.cli import app, guarded
+from hopsmith.graphs import _say_pass
+from programs.knowledge.ingest import Extraction
 from retrieval import Passage, add_passages, build_index, delete_passages
 
 
@@ -112,6 +114,15 @@ def test_given_triples_are_not_checked_against_themselves(
     code, out, err = hopsmith(capsys, "graph", "--index", index, *flags, "--json")
     assert (code, json.loads(out)["check"]) == (0, None)
     assert "no triples read by an LM" in err
+
+
+def test_replies_that_can_not_be_read_name_what_helps() -> None:
+    said: list[str] = []
+    _say_pass(Extraction("triples", 3, 9, 0, ("p03",)), 2000, said.append)
+    (_, mend) = said
+    assert "HOPSMITH_MAX_TOKENS above 2000" in mend
+    assert "--lm" in mend
+    assert "\n" not in mend
 
 
 @pytest.mark.parametrize(
