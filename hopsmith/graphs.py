@@ -69,6 +69,7 @@ class Made:
                 "triples": self.placed.triples,
                 "passages": self.placed.passages,
                 "unplaced": len(self.placed.unplaced),
+                "replaced": self.placed.replaced,
             },
             "passes": [asdict(p) for p in self.passes],
             "spent": self.spent.to_json(),
@@ -120,7 +121,7 @@ def make_graph(
     if kinds:
         _estimate(made, None if again else store, corpus, kinds, schema, limit, settings, say)
     if dry_run:
-        return _told(made, store, right)
+        return _told(made, store, right, say)
     store = GraphStore(place, create=True)
     made.place = store.name
     made.synced = store.sync(corpus, str(getattr(retriever, "corpus_hash", "")))
@@ -134,7 +135,7 @@ def make_graph(
         _say_placed(made.placed, say)
     if kinds:
         _passes(made, store, kinds, schema, limit, again, settings, knows, say, bar)
-    return _told(made, store, right)
+    return _told(made, store, right, say)
 
 
 def _there(place: str) -> GraphStore | None:
@@ -212,10 +213,10 @@ def _passes(
             note_cost(store, kind, done.passages, ledger.total.completion_tokens)
             made.passes.append(done)
             made.spent += ledger.total
-            _say_pass(done, say)
+            _say_pass(done, settings.max_tokens, say)
 
 
-def _say_pass(done: Extraction, say: Callable[[str], None]) -> None:
+def _say_pass(done: Extraction, max_tokens: int, say: Callable[[str], None]) -> None:
     line = f"{done.kind}: {done.found:,} from {done.passages:,} passages"
     if done.dropped:
         line += f"; {done.dropped:,} dropped (not in the passage, or not in the schema)"
@@ -223,12 +224,18 @@ def _say_pass(done: Extraction, say: Callable[[str], None]) -> None:
     if done.failed:
         say(
             f"{len(done.failed):,} passages gave no usable reply ({', '.join(done.failed[:3])}, …):"
-            " run it again to read them"
+            f" if replies were cut off, set HOPSMITH_MAX_TOKENS above {max_tokens}; else another "
+            "--lm with --again; after a fault of the endpoint, the same command"
         )
 
 
 def _say_placed(placed: Placed, say: Callable[[str], None]) -> None:
     say(f"given: {placed.triples:,} triples of {placed.passages:,} passages")
+    if placed.replaced:
+        say(
+            f"{placed.replaced:,} triples given before are replaced: --triples and --links in one "
+            "command keep both"
+        )
     if placed.unplaced:
         first = placed.unplaced[0]
         say(
@@ -237,16 +244,20 @@ def _say_placed(placed: Placed, say: Callable[[str], None]) -> None:
         )
 
 
-def _told(made: Made, store: GraphStore | None, right: Sequence[Any]) -> Made:
+def _told(
+    made: Made, store: GraphStore | None, right: Sequence[Any], say: Callable[[str], None]
+) -> Made:
     from programs.knowledge import Knowledge
     from programs.knowledge.report import check
 
     if store is not None:
         made.counts = store.counts()
         made.coverage = Knowledge(store).coverage
-        if right:
-            read = [*store.triples("lm")]
-            made.check = check(read or store.triples(), right)
+        read = [*store.triples("lm")] if right else []
+        if read:
+            made.check = check(read, right)
+        elif right:
+            say("--check: the graph has no triples read by an LM to compare (--extract triples)")
     return made
 
 

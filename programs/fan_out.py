@@ -26,6 +26,11 @@ at a time, and which of two comes first would change what its prefix cache holds
 last bits of an answer: with a width of 1, one seed gives the same numbers twice."""
 
 
+def width() -> int:
+    """The most tasks at once."""
+    return int(dspy.settings.get(WIDTH) or MAX_THREADS)
+
+
 def _nothing(place: int, result: object) -> None:
     pass
 
@@ -47,9 +52,8 @@ def fan_out(
     if not tasks:
         return []
     scope = current()
-    width = int(dspy.settings.get(WIDTH) or MAX_THREADS)
     scarce = scope is not None and scope.meter.left < calls_each * len(tasks)
-    if len(tasks) == 1 or width == 1 or scarce:
+    if len(tasks) == 1 or width() == 1 or scarce:
         results = []
         for place, task in enumerate(tasks):
             results.append(task())
@@ -65,7 +69,7 @@ def fan_out(
         with dspy.context(trace=traces[i]):
             return tasks[i]()
 
-    with ThreadPoolExecutor(max_workers=min(len(tasks), width)) as pool:
+    with ThreadPoolExecutor(max_workers=min(len(tasks), width())) as pool:
         futures = [
             pool.submit(contextvars.copy_context().run, traced, i) for i in range(len(tasks))
         ]

@@ -11,6 +11,7 @@ from programs.budget import HopBudget, Knob, think
 from programs.errors import ProgramError
 from programs.evidence import Conclusion, Evidence
 from programs.knowledge.graph import Knowledge
+from programs.knowledge.names import base_key, entity_key
 from programs.knowledge.walk import Edge, Walk, shown
 from programs.program import MethodInfo, MultiHopProgram
 from programs.queries import is_null, worded
@@ -92,14 +93,19 @@ class Graph(MultiHopProgram):
             reply = self.ask(self.walker, facts=facts, edges=shown(edges), question=question)
             if reply.get("error"):
                 failed = f"edges at {', '.join(reached)}"
-                evidence.add(role="walker", query=failed, status="error", error=reply.error)
+                evidence.add(
+                    role="walker",
+                    query=failed,
+                    parent=latest(reached),
+                    status="error",
+                    error=reply.error,
+                )
             taken = self.chosen(reply, edges)
-            hops = self.follow(walk, taken, reached, evidence)
+            self.follow(walk, taken, reached, evidence)
             facts += [edge.line for edge in taken]
             answer = " ".join(str(reply.answer or "").split())
             if facts and not is_null(answer):
-                if hops and answer in (evidence.hops[h].answer for h in hops):
-                    evidence.update(hops[-1], note="the answer stands on this edge")
+                note_source(answer, evidence)
                 return Conclusion(answer, extra={"edges": len(facts)})
             if not taken:
                 query = next(iter(worded([reply.look_up])), question)
@@ -124,12 +130,11 @@ class Graph(MultiHopProgram):
         taken: Sequence[Edge],
         reached: dict[str, int | None],
         evidence: Evidence,
-    ) -> list[int]:
+    ) -> None:
         """A hop for each edge; ``reached`` (entity → hop) moves on to where they lead."""
         stated = self.knowledge.passages([edge.triple.passage for edge in taken])
         known = self.knowledge.keys([edge.target for edge in taken])
         ends: dict[str, int | None] = {}
-        hops = []
         for edge in taken:
             walk.follow(edge)
             passage = stated.get(edge.triple.passage)
@@ -142,13 +147,11 @@ class Graph(MultiHopProgram):
                 status="graph",
                 source="graph",
             )
-            hops.append(hop.id)
             if edge.target in known:
                 ends[known[edge.target]] = hop.id
         for edge in taken:
             reached.pop(edge.start, None)
         reached.update(ends)
-        return hops
 
     def fall_back(
         self,
@@ -163,8 +166,7 @@ class Graph(MultiHopProgram):
         note = f"{why}: searched as text"
         if inside:
             note += f", {inside} of {len(passages)} passages about what was reached"
-        parent = max((hop for hop in reached.values() if hop is not None), default=None)
-        return self.agentic.pursue(question, evidence, query, passages, parent, note)
+        return self.agentic.pursue(question, evidence, query, passages, latest(reached), note)
 
     def scoped(self, query: str, keys: Sequence[str]) -> tuple[list[Passage], int]:
         """The ``k`` passages for a query, those about some entities first; and how many of them
@@ -179,3 +181,21 @@ class Graph(MultiHopProgram):
         order = [*inside.values(), *(p for p in found if p.id not in inside)]
         ranked = [p.ranked(n, p.score) for n, p in enumerate(order[: budget.passages], 1)]
         return ranked, min(len(inside), len(ranked))
+
+
+def latest(reached: Mapping[str, int | None]) -> int | None:
+    """The last hop that led to what has been reached; None at the question's own names."""
+    return max((hop for hop in reached.values() if hop is not None), default=None)
+
+
+def note_source(answer: str, evidence: Evidence) -> None:
+    """Note the last edge that leads to the answer, words in brackets aside where none leads to it
+    as written. A yes or no and most comparisons stand on none: noted on the last edge of all."""
+    edges = [hop for hop in evidence.hops if hop.status == "graph"]
+    for key in (entity_key, base_key):
+        leading = [hop for hop in edges if key(hop.answer or "") == key(answer)]
+        if leading:
+            evidence.update(leading[-1], note="the answer stands on this edge")
+            return
+    if edges:
+        evidence.update(edges[-1], note="the answer stands on no edge")

@@ -35,12 +35,16 @@ def graph(
             "--triples",
             help="Triples or links that are there already: CSV, TSV or JSONL (subject, relation, "
             "object; or source, target), a 2WikiMultiHopQA or MuSiQue file, or synthetic. No LM "
-            "is asked.",
+            "is asked. Replaces what --triples or --links gave before.",
         ),
     ] = None,
     links: Annotated[
         str | None,
-        typer.Option("--links", help="A column of the passages that names those they refer to."),
+        typer.Option(
+            "--links",
+            help="A column of the passages that names those they refer to. Replaces what --links "
+            "or --triples gave before.",
+        ),
     ] = None,
     extract: Annotated[
         str | None,
@@ -63,7 +67,10 @@ def graph(
     ] = False,
     check: Annotated[
         str | None,
-        typer.Option("--check", help="Right triples, as for --triples, to compare with."),
+        typer.Option(
+            "--check",
+            help="Right triples, as for --triples, to compare those with that an LM read.",
+        ),
     ] = None,
     lm: opt.LM = None,
     role_lm: opt.RoleLM = None,
@@ -71,7 +78,13 @@ def graph(
     lm_file: opt.LMFile = None,
     adapter: opt.Adapter = None,
     seed: opt.Seed = None,
-    workers: Annotated[int | None, typer.Option("--workers", help="Passages at once.")] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            help="Passages at once; HOPSMITH_IN_FLIGHT (16) bounds the calls to one endpoint.",
+        ),
+    ] = None,
     price: opt.Price = None,
     no_cache: opt.NoCache = False,
     oracle_noise: opt.Noise = None,

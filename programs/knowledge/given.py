@@ -37,11 +37,13 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """How many triples found their passages, and the first that didn't."""
+    """How many triples found their passages, and which didn't."""
 
     triples: int
     passages: int
     unplaced: tuple[Triple, ...]
+    replaced: int
+    """Triples given before that are not among them, and are dropped."""
 
 
 def given_row(row: Mapping[str, Any], where: str) -> list[Given]:
@@ -107,9 +109,11 @@ def write_given(store: GraphStore, given: Sequence[Given]) -> Placed:
             object=names.get(triple.object, triple.object) if one.reference else triple.object,
         )
         by_passage.setdefault(place, {})[made] = None
+    before = set(store.triples("given"))
     store.forget("given", "triples")
     store.write("given", {place: list(triples) for place, triples in by_passage.items()})
-    return Placed(sum(map(len, by_passage.values())), len(by_passage), tuple(unplaced))
+    replaced = len(before.difference(store.triples("given")))
+    return Placed(sum(map(len, by_passage.values())), len(by_passage), tuple(unplaced), replaced)
 
 
 def _titles(one: Given) -> tuple[str, ...]:

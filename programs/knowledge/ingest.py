@@ -16,10 +16,10 @@ from typing import Any
 
 import dspy
 
-from programs.fan_out import fan_out
+from programs.fan_out import fan_out, width
 from programs.fingerprint import lm_identity
 from programs.knowledge.errors import GraphError
-from programs.knowledge.names import entity_key, full_name, is_literal, relation_key
+from programs.knowledge.names import entity_key, full_name, is_literal, numbers, relation_key
 from programs.knowledge.schema import GraphSchema
 from programs.knowledge.store import GraphStore, Kind, digest
 from programs.step import ROLE_LMS, Step
@@ -40,7 +40,7 @@ ROLE = "extractor"
 MOST_TOKENS = 3000
 """Of one passage that are read."""
 BATCH = 16
-"""Passages read between two writes."""
+"""Passages read between two writes, where no more are read at once."""
 HOPELESS = 24
 """So many passages in a row without a usable reply end a pass."""
 SAMPLE = 50
@@ -137,7 +137,8 @@ class Extractor:
 
 def triple_of(statement: Any, passage: Passage) -> Triple | None:
     """A statement as a triple of its passage: names in full, types and relation in lower case.
-    None for one without content, or with a name of which half the words are not in the passage."""
+    None for one without content, with a name of which half the words are not in the passage, or
+    with a date or number that is not there."""
     if not isinstance(statement, Statement):
         return None
     kinds = [
@@ -150,7 +151,7 @@ def triple_of(statement: Any, passage: Passage) -> Triple | None:
     relation = relation_key(statement.relation)
     if not relation or not subject or not found or entity_key(subject) == entity_key(found):
         return None
-    if not all(is_literal(name) or _stands_in(name, passage) for name in (subject, found)):
+    if not all(_stands_in(name, passage) for name in (subject, found)):
         return None
     return Triple(subject, relation, found, passage.id, *kinds)
 
@@ -165,8 +166,10 @@ def proposition_of(claim: Any, passage: Passage) -> Proposition | None:
 
 
 def _stands_in(name: str, passage: Passage) -> bool:
-    words = entity_key(name).split()
-    text = set(entity_key(f"{passage.title} {passage.text}").split())
+    written = f"{passage.title} {passage.text}"
+    if is_literal(name):
+        return numbers(name) <= numbers(written)
+    words, text = entity_key(name).split(), set(entity_key(written).split())
     return 2 * sum(word in text for word in words) >= len(words) > 0
 
 
@@ -223,7 +226,7 @@ def extract(
     done = found = dropped = in_a_row = 0
     failed: list[str] = []
     source = iter(ids)
-    while batch := list(islice(source, BATCH)):
+    while batch := list(islice(source, max(BATCH, width()))):
         passages = store.passages(batch)
         replies = fan_out([partial(extractor.read, passages[i]) for i in batch])
         read = {i: reply for i, reply in zip(batch, replies, strict=True) if reply is not None}

@@ -13,11 +13,17 @@ _BRACKETS = re.compile(r"\([^)]*\)")
 _ARTICLES = frozenset({"the", "a", "an"})
 _PRONOUNS = frozenset({"he", "she", "it", "they", "his", "her", "its", "their"})
 _NUMBER = re.compile(r"\d+(st|nd|rd|th|s)?")
-_NOT_NAMES = """january february march april may june july august september october november
-december jan feb mar apr jun jul aug sep sept oct nov dec ad bc ce bce of c ca circa about around
-hundred thousand million billion percent m km cm mm kg g ft mi sq years year days day hours minutes
-seconds dollars euros pounds usd eur gbp"""
-_WITH_NUMBERS = frozenset(_NOT_NAMES.split())
+_THOUSANDS = re.compile(r"(?<!\d)\d{1,3}(?:[,'’ \u00a0\u2009\u202f]\d{3})+(?!\d)")
+_LONG_MONTHS = """january february march april may june july august september october november
+december"""
+_MONTHS = {
+    name: str(number)
+    for number, month in enumerate(_LONG_MONTHS.split(), 1)
+    for name in (month, month[:3])
+} | {"sept": "9"}
+_NOT_NAMES = """ad bc ce bce of c ca circa about around hundred thousand million billion percent m
+km cm mm kg g ft mi sq years year days day hours minutes seconds dollars euros pounds usd eur gbp"""
+_WITH_NUMBERS = frozenset(_NOT_NAMES.split()).union(_MONTHS)
 LONGEST_NAME = 10
 """Words of a name that is looked for in a text."""
 
@@ -48,6 +54,14 @@ def is_literal(name: str) -> bool:
     words = _WORD.findall(name.casefold())
     numbers = [w for w in words if _NUMBER.fullmatch(w)]
     return bool(numbers) and all(w in _WITH_NUMBERS or _NUMBER.fullmatch(w) for w in words)
+
+
+def numbers(text: str) -> set[str]:
+    """The numbers in a text, thousands separators and leading zeros aside, and those of the months
+    that it names."""
+    joined = _THOUSANDS.sub(lambda found: re.sub(r"\D", "", found[0]), text)
+    named = (_MONTHS.get(word) for word in _WORD.findall(text.casefold()))
+    return {n.lstrip("0") or "0" for n in re.findall(r"\d+", joined)} | set(filter(None, named))
 
 
 def full_name(name: str, title: str, kind: str = "") -> str:

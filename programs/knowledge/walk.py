@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, zip_longest
 from typing import Any
 
 from programs.knowledge.graph import Knowledge
@@ -30,6 +31,12 @@ class Edge:
         """The name that it leads to."""
         backwards = self.start == entity_key(self.triple.object) != entity_key(self.triple.subject)
         return self.triple.subject if backwards else self.triple.object
+
+    @property
+    def fact(self) -> tuple[str, str, str]:
+        """What it shares with the same fact of another passage or from the other end."""
+        low, high = sorted((self.start, self.end))
+        return self.triple.relation, low, high
 
     @property
     def line(self) -> str:
@@ -58,25 +65,35 @@ class Walk:
             self.graph.add_edge(*ends, key=triple)
 
     def offered(self, keys: Sequence[str], room: int) -> list[Edge]:
-        """Edges at some entities that were not followed yet, each fact once: those of each entity
-        by their share of words with the question, edges to it after its own; at most ``room``."""
+        """Edges at some entities that were not followed yet, by entity, each fact once; where there
+        are more than ``room``, the entities take turns with their first ones."""
         self.expand(keys)
+        by_entity = [self._edges_at(key) for key in keys]
+        facts = [dict.fromkeys(edge.fact for edge in edges) for edges in by_entity]
+        in_turn = filter(None, chain.from_iterable(zip_longest(*facts)))
+        kept = set([*dict.fromkeys(in_turn)][:room])
         found: dict[tuple[str, str, str], Edge] = {}
-        for key in keys:
-            if key not in self.graph:
-                continue
-            own = [Edge(t, key, end) for _, end, t in self.graph.out_edges(key, keys=True)]
-            to = [Edge(t, key, end) for end, _, t in self.graph.in_edges(key, keys=True)]
-            for edges, most in ((own, OWN_EDGES), (to, EDGES_TO)):
-                left = [e for e in edges if e.triple not in self._followed]
-                for edge in sorted(left, key=self._strange)[:most]:
-                    low, high = sorted((edge.start, edge.end))
-                    found.setdefault((edge.triple.relation, low, high), edge)
-        return list(found.values())[:room]
+        for edge in chain.from_iterable(by_entity):
+            if edge.fact in kept:
+                found.setdefault(edge.fact, edge)
+        return list(found.values())
 
     def follow(self, edge: Edge) -> None:
         """Take an edge; it is not offered again."""
         self._followed.add(edge.triple)
+
+    def _edges_at(self, key: str) -> list[Edge]:
+        """Those of one entity by the words that they share with the question, edges to it after
+        its own."""
+        if key not in self.graph:
+            return []
+        own = [Edge(t, key, end) for _, end, t in self.graph.out_edges(key, keys=True)]
+        to = [Edge(t, key, end) for end, _, t in self.graph.in_edges(key, keys=True)]
+        found: list[Edge] = []
+        for edges, most in ((own, OWN_EDGES), (to, EDGES_TO)):
+            left = [edge for edge in edges if edge.triple not in self._followed]
+            found += sorted(left, key=self._strange)[:most]
+        return found
 
     def _strange(self, edge: Edge) -> int:
         return -len(self._words & _words(edge.triple.relation))

@@ -10,6 +10,8 @@ import pytest
 
 from benchmarks import Benchmark
 from hopsmith.cli import app, guarded
+from hopsmith.graphs import _say_pass
+from programs.knowledge.ingest import Extraction
 from retrieval import Passage, add_passages, build_index, delete_passages
 
 
@@ -79,6 +81,48 @@ def test_a_csv_of_triples_is_a_graph(
     assert code == 0
     assert "1 triples" in out
     assert "A | b | C" in err
+
+
+def test_given_triples_that_are_replaced_are_counted(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    corpus = [
+        Passage("1", "Ombra Lamp", "Vell Works makes it.", metadata={"cites": "2"}),
+        Passage("2", "Vell Works", "It makes lamps."),
+    ]
+    build_index(corpus, tmp_path / "index", engine="bm25")
+    rows = "subject,relation,object\nOmbra Lamp,maker,Vell Works\nVell Works,makes,lamps\n"
+    (tmp_path / "triples.csv").write_text(rows)
+    triples, links = ("--triples", tmp_path / "triples.csv"), ("--links", "cites")
+    for flags, held, said in (
+        (triples, 2, ""),
+        (links, 1, "2 triples given before are replaced"),
+        ((*triples, *links), 3, ""),
+        (triples, 2, "1 triples given before are replaced"),
+    ):
+        code, out, err = hopsmith(capsys, "graph", "--index", tmp_path / "index", *flags, "--json")
+        assert code == 0, err
+        assert json.loads(out)["counts"]["triples"] == held
+        assert said in err
+        assert ("replaced" in err) == bool(said)
+
+
+def test_given_triples_are_not_checked_against_themselves(
+    index: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = "--seed", 3, "--triples", "synthetic:30,40", "--check", "synthetic:30,40"
+    code, out, err = hopsmith(capsys, "graph", "--index", index, *flags, "--json")
+    assert (code, json.loads(out)["check"]) == (0, None)
+    assert "no triples read by an LM" in err
+
+
+def test_replies_that_can_not_be_read_name_what_helps() -> None:
+    said: list[str] = []
+    _say_pass(Extraction("triples", 3, 9, 0, ("p03",)), 2000, said.append)
+    (_, mend) = said
+    assert "HOPSMITH_MAX_TOKENS above 2000" in mend
+    assert "--lm" in mend
+    assert "\n" not in mend
 
 
 @pytest.mark.parametrize(

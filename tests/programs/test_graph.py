@@ -31,6 +31,7 @@ TRIPLES = {
     "p4": [Triple("Volmer", "founder", "Ada Quill", "p4", "company", "person")],
 }
 QUESTION = "In which city was the founder of Norvale born?"
+SOURCE = "the answer stands on this edge"
 
 
 @pytest.fixture
@@ -87,7 +88,29 @@ def test_an_answer_is_read_off_an_edge_without_a_search(
         ("graph", "graph", "Tamsin"),
     ]
     assert (first.parent, second.parent) == (None, first.id)
+    assert (first.note, second.note) == ("", SOURCE)
     assert [p.id for p in prediction.evidence.ranked()] == ["p1", "p2"]
+
+
+@pytest.mark.parametrize(
+    ("question", "steps", "notes"),
+    [
+        ("Which firms did Ada Quill found?", [("founder", "norvale")], [SOURCE, ""]),
+        (QUESTION, [("founder", None), ("born in", "ada quill")], [SOURCE, ""]),
+        (QUESTION, [("founder", None), ("born in", "yes")], ["", "the answer stands on no edge"]),
+    ],
+    ids=["one of two edges", "an edge of an earlier round", "no edge"],
+)
+def test_the_edge_that_leads_to_the_answer_is_noted_or_that_none_does(
+    retriever: Any,
+    knowledge: Knowledge,
+    question: str,
+    steps: list[tuple[str, str | None]],
+    notes: list[str],
+) -> None:
+    prediction = ask(Graph(retriever, knowledge=knowledge), Follower(*steps), question)
+    assert prediction.answer == steps[-1][1]
+    assert [hop.note for hop in prediction.evidence.hops] == notes
 
 
 def test_where_no_edge_leads_on_text_about_the_entity_reached_comes_first(
@@ -167,6 +190,22 @@ def test_a_walker_that_fails_is_recorded_and_covered(retriever: Any, knowledge: 
     assert prediction.evidence.errors == 1
 
 
+def test_a_walker_that_fails_on_the_way_does_so_at_what_was_reached(
+    retriever: Any, knowledge: Knowledge
+) -> None:
+    follower = Follower(("Norvale | founder", None))
+
+    def script(
+        signature: type[dspy.Signature], inputs: Mapping[str, Any]
+    ) -> Mapping[str, Any] | None:
+        lost = "follow" in signature.output_fields and not follower.steps
+        return None if lost else follower(signature, inputs)
+
+    first, failed, searched = ask(Graph(retriever, knowledge=knowledge), script).evidence.hops
+    assert failed.error is not None
+    assert (failed.parent, searched.parent) == (first.id, first.id)
+
+
 def test_the_oracle_walks_every_question_of_a_world_that_gives_its_facts(
     chains: Benchmark,
     rare_words: Callable[[Benchmark], Any],
@@ -212,3 +251,17 @@ def test_of_a_hubs_edges_those_that_share_words_with_the_question_are_offered(
     offered = Walk(Knowledge(store), "Which river has its source in Land?").offered(["land"], 60)
     assert len(offered) == 15
     assert offered[0].target == "River"
+
+
+def test_the_entities_of_a_comparison_share_the_room(tmp_path: Path) -> None:
+    store = GraphStore(tmp_path / "two.sqlite", create=True)
+    store.sync([Passage("p", "Norvale", "Norvale.")], "two")
+    own = [Triple("Norvale", f"product {i}", f"Lamp {i}", "p") for i in range(45)]
+    to = [Triple(f"Firm {i}", "rival", "Norvale", "p") for i in range(20)]
+    other = [Triple("Volmer", f"office {i}", f"Town {i}", "p") for i in range(11)]
+    store.write("given", {"p": [*own, *to, *other]})
+    walk = Walk(Knowledge(store), "Which is older, Norvale or Volmer?")
+    offered = walk.offered(["norvale", "volmer"], 60)
+    assert [edge.start for edge in offered] == ["norvale"] * 49 + ["volmer"] * 11
+    assert [edge.triple for edge in offered[40:]] == [*to[:9], *other]
+    assert len(walk.offered(["norvale", "volmer"], 10)) == 10

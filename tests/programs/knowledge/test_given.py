@@ -51,8 +51,8 @@ def test_a_triple_belongs_to_its_passage_or_to_the_one_titled_by_its_subject(
 
 def test_given_again_replaces_what_was_given(store: GraphStore) -> None:
     first, second = (Given(Triple("Ada Quill", r, "Tamsin")) for r in ("born in", "died in"))
-    write_given(store, [first])
-    write_given(store, [second])
+    counts = [write_given(store, given).replaced for given in ([first], [first], [second])]
+    assert counts == [0, 0, 1]
     assert [t.relation for t in store.triples()] == ["died in"]
 
 

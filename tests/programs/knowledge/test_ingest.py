@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import dspy
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from benchmarks import Benchmark
 from benchmarks.oracle import OracleAdapter
 from benchmarks.scripted import ScriptedAdapter, stand_in
+from programs.fan_out import WIDTH
 from programs.knowledge import GraphError, Knowledge
 from programs.knowledge.ingest import (
     Extractor,
@@ -82,6 +84,18 @@ def test_a_pass_goes_on_where_it_was_stopped(store: GraphStore) -> None:
         done = extract(store, Extractor("triples"))
     assert done.passages == 24
     assert len(list(store.triples())) == 40
+
+
+def test_as_many_passages_are_read_at_once_as_the_width_allows(store: GraphStore) -> None:
+    all_there = Barrier(40)
+
+    def together(signature: type[dspy.Signature], inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        all_there.wait(timeout=60)
+        return country(signature, inputs)
+
+    with asking(ScriptedAdapter(together)), dspy.context(**{WIDTH: 40}):
+        done = extract(store, Extractor("triples"))
+    assert (done.passages, done.failed) == (40, ())
 
 
 def test_names_are_written_in_full_and_relations_alike(store: GraphStore) -> None:
@@ -158,6 +172,29 @@ def test_a_schema_names_relations_with_the_types_they_link(tmp_path: Path) -> No
 )
 def test_what_is_not_in_the_passage_is_no_triple(statement: Any, triple: Triple | None) -> None:
     assert triple_of(statement, QUILL) == triple
+
+
+@pytest.mark.parametrize(
+    ("found", "text", "kept"),
+    [
+        ("1948", "Born in 1948.", True),
+        ("1600", "Born in 1948.", False),
+        ("160", "Born in 1600.", False),
+        ("1948-05-01", "Born on 1 May 1948.", True),
+        ("1948-06-01", "Born on 1 May 1948.", False),
+        ("May 1, 1948", "Born 1948-05-01.", True),
+        ("1 June 1948", "Born on 1 May 1948.", False),
+        ("12500", "A town of 12,500 people.", True),
+        ("12,500", "A town of 12 500 people.", True),
+        ("12,500 m", "It is 12\u202f500 metres high.", True),
+        ("3rd", "She came in 3rd.", True),
+    ],
+)
+def test_each_number_of_a_literal_stands_in_the_passage(found: str, text: str, kept: bool) -> None:
+    statement = Statement(
+        subject="Ada Quill", subject_type="", relation="fact", object=found, object_type="date"
+    )
+    assert (triple_of(statement, Passage("p", "Ada Quill", text)) is not None) == kept
 
 
 @given(st.text(), st.text(), st.text())

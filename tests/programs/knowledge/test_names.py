@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from programs.knowledge.names import base_key, entity_key, full_name, is_literal, mentions
+from programs.knowledge.names import base_key, entity_key, full_name, is_literal, mentions, numbers
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,12 @@ def test_names_are_none(name: str) -> None:
 )
 def test_what_a_passage_is_about_gets_its_title(name: str, kind: str, whole: str) -> None:
     assert full_name(name, "Ada Quill", kind) == whole
+
+
+def test_numbers_of_a_text_are_those_of_its_months_too() -> None:
+    text = "1,234,567 on 05 Sept. 1948, 1st of the 90s"
+    assert numbers(text) == {"1234567", "5", "9", "1948", "1", "90"}
+    assert numbers("Ada Quill") == set()
 
 
 def test_mentions_are_words_with_a_capital_or_digit() -> None:
