@@ -9,6 +9,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
+from programs.arguments import check_arguments
 from programs.budget import HopBudget
 from programs.errors import ProgramError
 from programs.knowledge.graph import Knowledge
@@ -83,6 +84,7 @@ def check_roles(names: Iterable[str]) -> None:
 
 def build(
     name: str,
+    /,
     retriever: Retriever,
     budget: HopBudget | None = None,
     *,
@@ -92,6 +94,7 @@ def build(
     """A method over a retriever; ``arguments`` go to its constructor, and so does the graph of the
     corpus where the method takes one. Raises ``ProgramError``."""
     cls = method(name)
+    check_arguments(name, cls, arguments)
     if cls.info.graph and knowledge is not None:
         arguments["knowledge"] = knowledge
     if cls.info.graph == "needed" and knowledge is None:

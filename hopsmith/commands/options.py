@@ -209,6 +209,16 @@ def arguments(pairs: list[str] | None, flag: str = "--arg") -> dict[str, Any]:
     return out
 
 
+def method_arguments(method: str, pairs: list[str] | None) -> dict[str, Any]:
+    """``--arg`` pairs for a method. Raises ``ProgramError`` for one that it doesn't take."""
+    from programs import method as method_of
+    from programs.arguments import check_arguments
+
+    given = arguments(pairs)
+    check_arguments(method, method_of(method), given)
+    return given
+
+
 def no_file(out: Path | None) -> None:
     """Raise ``HopsmithError`` where ``--out`` is a file and should be a folder."""
     if out is not None and out.exists() and not out.is_dir():

@@ -198,8 +198,9 @@ def compile_(
         program = program.with_budget(HopBudget.parse(budget or "", program.budget))
     else:
         bounds = HopBudget.parse(budget or "", method_of(method).default_budget())
+        arguments = opt.method_arguments(method, arg)
         knowledge = place.for_method(method, retriever)
-        program = build(method, retriever, bounds, knowledge=knowledge, **opt.arguments(arg))
+        program = build(method, retriever, bounds, knowledge=knowledge, **arguments)
     recipe = Recipe(
         trials=trials,
         optimizer=prompts,  # type: ignore[arg-type]

@@ -93,11 +93,12 @@ def ask(
     else:
         refuse_gold(method)
         bounds = HopBudget.parse(budget or "", method_of(method).default_budget())
+        arguments = opt.method_arguments(method, arg)
         retriever = retriever_for(
             settings.index, None, engine, checkpoint, where, settings.retriever, settings
         )
         knowledge = GraphPlace.of(settings).for_method(method, retriever)
-        program = build(method, retriever, bounds, knowledge=knowledge, **opt.arguments(arg))
+        program = build(method, retriever, bounds, knowledge=knowledge, **arguments)
         with session(settings) as here:
             check_question(here.lm, question)
             prediction = program(question=question)
@@ -209,6 +210,7 @@ def evaluate(
     say_faults(bench)
     asked = subset(split_of(bench, split), limit, settings.seed)
     bounds = HopBudget.parse(budget or "", method_of(method).default_budget())
+    arguments = opt.method_arguments(method, arg)
     if pipeline is None and method_of(method).info.gold:
         retriever = golden_for(asked, bench, settings.index, engine, checkpoint)
     else:
@@ -228,7 +230,7 @@ def evaluate(
         settings = measured_settings(pipeline, settings)
     else:
         knowledge = place.for_method(method, retriever)
-        program = build(method, retriever, bounds, knowledge=knowledge, **opt.arguments(arg))
+        program = build(method, retriever, bounds, knowledge=knowledge, **arguments)
     ledger = running.limits(settings)
     with session(settings, asked) as here:
         if dry_run:

@@ -133,6 +133,16 @@ def test_bad_utf8_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         (["eval", "--benchmark", "synthetic:x", "--lm", "oracle"], "synthetic[:questions"),
         (["compile", "--benchmark", "synthetic", "--out", "o", "--prompts", "magic"], "--prompts"),
         (["eval", "--no-such-flag"], "--no-such-flag"),
+        (
+            ["eval", "--benchmark", "synthetic", "--method", "router", "--arg", "agentic=ircot"],
+            "agentic is a part, which must be a program, got 'ircot': --arg can't give one",
+        ),
+        (
+            ["eval", "--benchmark", "synthetic", "--method", "router", "--arg", "foo=1"],
+            "router takes no argument 'foo'; those it takes, with their defaults: coverage=0.5",
+        ),
+        (["ask", "q", "--method", "direct", "--arg", "budget=1"], "takes no argument 'budget'"),
+        (["ask", "q", "--method", "direct", "--arg", "knowledge=1"], "with their defaults: none"),
         (["eval", "--benchmark", "synthetic", "--split", "magic"], "there are train, dev, test"),
         (["eval", "--benchmark", "synthetic", "--price=-1,2"], "not below 0"),
         (["eval", "--benchmark", "synthetic", "--price=nan,2"], "not below 0"),
