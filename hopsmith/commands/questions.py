@@ -282,11 +282,16 @@ def split_of(bench: Any, name: str) -> Any:
 
 def methods(json: opt.Json = False) -> None:
     """List the methods with their knobs, parts and sources."""
+    import sys
+
     from rich.table import Table
 
     from hopsmith.show import out, print_json
     from programs import methods as all_methods
+    from programs.registry import unloadable
 
+    for line in unloadable():
+        print(f"hopsmith: {line}", file=sys.stderr)
     rows: list[dict[str, Any]] = [
         {
             "name": name,

@@ -339,11 +339,12 @@ def test_a_method_of_an_installed_package_is_listed_and_built(
 ) -> None:
     from importlib.metadata import EntryPoint
 
-    from programs import build, methods, registry
+    from programs import build, registry
 
     point = EntryPoint("mine", "programs.single_shot:SingleShot", "hopsmith.methods")
     monkeypatch.setattr(registry, "entry_points", lambda group: [point])
-    methods.cache_clear()
+    registry._points.cache_clear()
+    registry._loaded.cache_clear()
     try:
         code, told, _ = run(capsys, "methods", "--json")
         rows = {row["name"]: row for row in json.loads(told)["methods"]}
@@ -352,7 +353,8 @@ def test_a_method_of_an_installed_package_is_listed_and_built(
         assert all(row["summary"] and row["source"] for row in rows.values())
         assert type(build("mine", None)).__name__ == "SingleShot"  # type: ignore[arg-type]
     finally:
-        methods.cache_clear()
+        registry._points.cache_clear()
+        registry._loaded.cache_clear()
 
 
 def test_without_a_command_the_help_is_printed_alone(capsys: pytest.CaptureFixture[str]) -> None:
