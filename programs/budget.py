@@ -20,6 +20,8 @@ LIMITS: dict[str, tuple[int, int]] = {
     "context_tokens": (16, 1_000_000),
     "lm_calls": (1, 1_000),
 }
+HANDED_ON = ("passages", "retrieve", "lm_calls", "think")
+"""What a part that is built with its method has of the method's budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +96,7 @@ class HopBudget:
     def handed_on(self, part: HopBudget) -> HopBudget:
         """The budget of a part that is built with its method: bounds of each search and of all
         calls are these; how far the part goes is its own."""
-        return replace(
-            part,
-            passages=self.passages,
-            retrieve=self.retrieve,
-            lm_calls=self.lm_calls,
-            think=self.think,
-        )
+        return replace(part, **{name: getattr(self, name) for name in HANDED_ON})
 
     def capped(self, caps: Mapping[str, int]) -> HopBudget:
         """With each named bound lowered to its cap; a cap above the bound changes nothing."""

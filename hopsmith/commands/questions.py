@@ -47,6 +47,7 @@ def ask(
     json: opt.Json = False,
 ) -> None:
     """Ask one question and see its hops."""
+    from hopsmith.budgets import check_budget
     from hopsmith.knowledge import GraphPlace
     from hopsmith.session import check_question, refuse_gold, retriever_for, session
     from hopsmith.show import hop_tree, out, passage_json, print_json
@@ -99,6 +100,7 @@ def ask(
         )
         knowledge = GraphPlace.of(settings).for_method(method, retriever)
         program = build(method, retriever, bounds, knowledge=knowledge, **arguments)
+        check_budget(program)
         with session(settings) as here:
             check_question(here.lm, question)
             prediction = program(question=question)
@@ -177,6 +179,7 @@ def evaluate(
     from benchmarks import load as load_benchmark
     from benchmarks import subset
     from hopsmith import running
+    from hopsmith.budgets import check_budget
     from hopsmith.knowledge import GraphPlace
     from hopsmith.report import write_report
     from hopsmith.session import golden_for, retriever_for, say_faults, session
@@ -231,6 +234,7 @@ def evaluate(
     else:
         knowledge = place.for_method(method, retriever)
         program = build(method, retriever, bounds, knowledge=knowledge, **arguments)
+        check_budget(program)
     ledger = running.limits(settings)
     with session(settings, asked) as here:
         if dry_run:
