@@ -175,6 +175,7 @@ def evaluate(
     """Run a method over a benchmark; killed, it resumes where it stopped.
 
     The run folder holds the rows, the questions, the texts that were read, and report.html.
+    hopsmith methods lists the methods, with the arguments, knobs and roles of each.
     """
     from benchmarks import load as load_benchmark
     from benchmarks import subset
@@ -285,36 +286,16 @@ def split_of(bench: Any, name: str) -> Any:
 
 
 def methods(json: opt.Json = False) -> None:
-    """List the methods with their knobs, parts and sources."""
+    """List the methods with their knobs, roles, arguments, parts and sources."""
     import sys
 
-    from rich.table import Table
-
+    from hopsmith.method_list import blocks, rows
     from hopsmith.show import out, print_json
-    from programs import methods as all_methods
     from programs.registry import unloadable
 
     for line in unloadable():
         print(f"hopsmith: {line}", file=sys.stderr)
-    rows: list[dict[str, Any]] = [
-        {
-            "name": name,
-            "summary": cls.info.summary,
-            "source": cls.info.source,
-            "knobs": {k.name: list(k.values) for k in cls.knobs},
-            "parts": list(cls.info.parts),
-            "oracle": cls.info.oracle,
-        }
-        for name, cls in all_methods().items()
-    ]
     if json:
-        print_json({"methods": rows})
+        print_json({"methods": rows()})
         return
-    table = Table()
-    table.add_column("method", no_wrap=True, min_width=max(len(row["name"]) for row in rows))
-    for column in ("what it does", "knobs", "parts", "source"):
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        knobs = ", ".join(str(k) for k in row["knobs"])
-        table.add_row(row["name"], row["summary"], knobs, ", ".join(row["parts"]), row["source"])
-    out.print(table)
+    out.print(blocks())
