@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import load, subset
+from hopsmith.budgets import check_budget
 from hopsmith.commands.questions import files_of, split_of
 from hopsmith.errors import HopsmithError
 from hopsmith.knowledge import GraphPlace
@@ -86,6 +87,7 @@ def run_all(
             )
         knowledge = GraphPlace.of(settings[0], bench).for_method(name, retrievers[gold])
         programs[name] = build(name, retrievers[gold], bounds[name], knowledge=knowledge)
+    check_budget(*programs.values())
     ledger, done = limits(settings[0]), RanAll()
     for one in settings:
         with session(one, questions) as here:

@@ -20,6 +20,8 @@ LIMITS: dict[str, tuple[int, int]] = {
     "context_tokens": (16, 1_000_000),
     "lm_calls": (1, 1_000),
 }
+HANDED_ON = ("passages", "retrieve", "lm_calls", "think")
+"""What a part that is built with its method always has of the method's budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +97,7 @@ class HopBudget:
         """The budget of a part that is built with its method: bounds of each search and of all
         calls are these; how far the part goes is its own, unless it is set here otherwise than in
         ``own``, the method's default."""
-        always = ("passages", "retrieve", "lm_calls", "think")
-        given = {name: getattr(self, name) for name in always}
+        given = {name: getattr(self, name) for name in HANDED_ON}
         return replace(part, **{**self.changes(own), **given})
 
     def changes(self, other: HopBudget) -> dict[str, Any]:

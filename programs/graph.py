@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import dspy
 
 from programs.agentic import Agentic
+from programs.arguments import check_part
 from programs.budget import HopBudget, Knob, think
 from programs.errors import ProgramError
 from programs.evidence import Conclusion, Evidence
@@ -64,6 +65,7 @@ class Graph(MultiHopProgram):
     ) -> None:
         if knowledge is None:
             raise ProgramError("graph walks a graph: give knowledge=…")
+        check_part("graph", "agentic", agentic)
         if agentic is not None and not isinstance(agentic, Agentic):
             raise ProgramError(
                 f"graph falls back to agentic, which can go on from a walk; {agentic.info.name} "

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from inspect import Parameter
 from typing import Any, ClassVar
 
 import dspy
@@ -99,6 +100,14 @@ class HiQ(MultiHopProgram):
                 sound = {"fault": "", "covers": True}
                 self.verifier = Step(VerifySplit, "verifier", fallback=sound)
                 self.repairer = Step(RepairSplit, "expander", fallback={"needs": []})
+
+    @classmethod
+    def takes(cls) -> dict[str, Parameter]:
+        """Fields of ``Control``, with the variant's own defaults."""
+        own = {n: p for n, p in super().takes().items() if p.kind is not Parameter.VAR_KEYWORD}
+        fields = asdict(Control(**cls.preset))
+        kind = Parameter.KEYWORD_ONLY
+        return {**own, **{n: Parameter(n, kind, default=v) for n, v in fields.items()}}
 
     def with_threshold(self, threshold: float) -> HiQ:
         """A copy with another bar of the soft trigger. Raises ``ProgramError`` when there is none,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from programs.arguments import is_number
 from programs.errors import ProgramError
 from programs.trigger import cost_threshold
 
@@ -40,6 +41,10 @@ class Control:
             )
         if not isinstance(self.verify, bool):
             raise ProgramError(f"verify is true or false, got {self.verify!r}")
+        for name in ("threshold", "expand_cost", "fail_cost"):
+            value = getattr(self, name)
+            if not is_number(value) and (name, value) != ("threshold", None):
+                raise ProgramError(f"{name} is a number, got {value!r}")
         if self.threshold is not None and not 0 <= self.threshold <= 1:
             raise ProgramError(f"threshold is a probability from 0 to 1, got {self.threshold}")
         cost_threshold(self.expand_cost, self.fail_cost)

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from inspect import Parameter, signature
 from typing import Any, ClassVar, Literal
 
 import dspy
@@ -43,6 +44,8 @@ CANCEL = "hopsmith_cancel"
 """Key in ``dspy.settings``: a ``threading.Event`` that ends the question at its next LM call."""
 LISTENER = "hopsmith_listener"
 """Key in ``dspy.settings``: a ``programs.scope.Listener``, told of each hop as it happens."""
+SHARED = ("self", "retriever", "budget", "knowledge")
+"""What constructors of methods are given by whoever builds them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,14 @@ class MultiHopProgram(dspy.Module):  # type: ignore[misc]
     def default_budget(cls) -> HopBudget:
         """The budget that this method has when it is given none."""
         return replace(HopBudget(), **cls.defaults)
+
+    @classmethod
+    def takes(cls) -> dict[str, Parameter]:
+        """The constructor's own arguments by name: without ``SHARED`` and parts."""
+        if cls.__init__ is MultiHopProgram.__init__:
+            return {}
+        every = signature(cls.__init__).parameters
+        return {n: p for n, p in every.items() if n not in (*SHARED, *cls.info.parts)}
 
     def solve(self, question: str, evidence: Evidence) -> Conclusion:
         """The method. Grows ``evidence``; raises ``OutOfBudget`` when a bound stops it."""

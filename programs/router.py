@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from programs.agentic import Agentic
+from programs.arguments import check_part, is_number
 from programs.budget import HopBudget, think
 from programs.decompose import Decompose
 from programs.direct import Direct
@@ -61,7 +62,10 @@ class Router(MultiHopProgram):
         agentic: MultiHopProgram | None = None,
         graph: MultiHopProgram | None = None,
     ) -> None:
-        if isinstance(coverage, bool) or not 0 <= coverage <= 1:
+        given = {"direct": direct, "single_shot": single_shot, "decompose": decompose}
+        for part, program in {**given, "agentic": agentic, "graph": graph}.items():
+            check_part("router", part, program)
+        if not is_number(coverage) or not 0 <= coverage <= 1:
             raise ProgramError(f"coverage is a share from 0 to 1, got {coverage!r}")
         if graph is not None and knowledge is None:
             raise ProgramError("a router with a graph part needs that graph: give knowledge=…")

@@ -13,7 +13,10 @@ LM = Annotated[
     str | None, typer.Option("--lm", help="local, oracle, or a LiteLLM name (openai/gpt-4.1-mini).")
 ]
 RoleLM = Annotated[
-    list[str] | None, typer.Option("--role-lm", help="ROLE=NAME, an LM of its own for a role.")
+    list[str] | None,
+    typer.Option(
+        "--role-lm", help="ROLE=NAME, an LM of its own for a role; hopsmith methods lists roles."
+    ),
 ]
 ApiBase = Annotated[
     str | None, typer.Option("--api-base", help="URL of an OpenAI-compatible server.")
@@ -91,18 +94,26 @@ Pipeline = Annotated[
 Force = Annotated[
     bool, typer.Option("--force", help="Take an index that differs from the one measured; say how.")
 ]
-Method = Annotated[str, typer.Option("--method", help="See hopsmith methods.")]
+Method = Annotated[str, typer.Option("--method", help="One that hopsmith methods lists.")]
 Budget = Annotated[
-    str | None, typer.Option("--budget", help="passages=5,hops=3,think=planner+resolver")
+    str | None,
+    typer.Option(
+        "--budget",
+        help="Bounds of a question and roles that think first, such as passages=5,hops=3 or "
+        "think=planner; hopsmith methods lists the knobs and roles of each method.",
+    ),
 ]
 Arg = Annotated[
-    list[str] | None, typer.Option("--arg", help="NAME=VALUE for the method's constructor.")
+    list[str] | None,
+    typer.Option(
+        "--arg", help="NAME=VALUE for the method's constructor; hopsmith methods lists them."
+    ),
 ]
 Bench = Annotated[
     str | None,
     typer.Option(
         "--benchmark",
-        help="synthetic[:questions[,passages]], hotpotqa, musique, 2wikimultihopqa, morehopqa, "
+        help="synthetic[:N[,PASSAGES]], hotpotqa, musique, 2wikimultihopqa, morehopqa, "
         "frames, multihop-rag, or own (the default with files).",
     ),
 ]
@@ -207,6 +218,16 @@ def arguments(pairs: list[str] | None, flag: str = "--arg") -> dict[str, Any]:
         except json.JSONDecodeError:
             out[name] = value
     return out
+
+
+def method_arguments(method: str, pairs: list[str] | None) -> dict[str, Any]:
+    """``--arg`` pairs for a method. Raises ``ProgramError`` for one that it doesn't take."""
+    from programs import method as method_of
+    from programs.arguments import check_arguments
+
+    given = arguments(pairs)
+    check_arguments(method, method_of(method), given)
+    return given
 
 
 def no_file(out: Path | None) -> None:

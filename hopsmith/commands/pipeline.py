@@ -133,6 +133,7 @@ def compile_(
     Killed, it goes on where it stopped when started again with the same arguments.
     """
     from benchmarks import load as load_benchmark
+    from hopsmith.budgets import check_budget
     from hopsmith.errors import HopsmithError
     from hopsmith.knowledge import GraphPlace
     from hopsmith.lm import make_lm
@@ -198,8 +199,11 @@ def compile_(
         program = program.with_budget(HopBudget.parse(budget or "", program.budget))
     else:
         bounds = HopBudget.parse(budget or "", method_of(method).default_budget())
+        arguments = opt.method_arguments(method, arg)
         knowledge = place.for_method(method, retriever)
-        program = build(method, retriever, bounds, knowledge=knowledge, **opt.arguments(arg))
+        program = build(method, retriever, bounds, knowledge=knowledge, **arguments)
+    if budget:
+        check_budget(program)
     recipe = Recipe(
         trials=trials,
         optimizer=prompts,  # type: ignore[arg-type]

@@ -47,6 +47,7 @@ def ask(
     json: opt.Json = False,
 ) -> None:
     """Ask one question and see its hops."""
+    from hopsmith.budgets import check_budget
     from hopsmith.knowledge import GraphPlace
     from hopsmith.session import check_question, refuse_gold, retriever_for, session
     from hopsmith.show import hop_tree, out, passage_json, print_json
@@ -93,11 +94,13 @@ def ask(
     else:
         refuse_gold(method)
         bounds = HopBudget.parse(budget or "", method_of(method).default_budget())
+        arguments = opt.method_arguments(method, arg)
         retriever = retriever_for(
             settings.index, None, engine, checkpoint, where, settings.retriever, settings
         )
         knowledge = GraphPlace.of(settings).for_method(method, retriever)
-        program = build(method, retriever, bounds, knowledge=knowledge, **opt.arguments(arg))
+        program = build(method, retriever, bounds, knowledge=knowledge, **arguments)
+        check_budget(program)
         with session(settings) as here:
             check_question(here.lm, question)
             prediction = program(question=question)
@@ -172,10 +175,12 @@ def evaluate(
     """Run a method over a benchmark; killed, it resumes where it stopped.
 
     The run folder holds the rows, the questions, the texts that were read, and report.html.
+    hopsmith methods lists the methods, with the arguments, knobs and roles of each.
     """
     from benchmarks import load as load_benchmark
     from benchmarks import subset
     from hopsmith import running
+    from hopsmith.budgets import check_budget
     from hopsmith.knowledge import GraphPlace
     from hopsmith.report import write_report
     from hopsmith.session import golden_for, retriever_for, say_faults, session
@@ -209,6 +214,7 @@ def evaluate(
     say_faults(bench)
     asked = subset(split_of(bench, split), limit, settings.seed)
     bounds = HopBudget.parse(budget or "", method_of(method).default_budget())
+    arguments = opt.method_arguments(method, arg)
     if pipeline is None and method_of(method).info.gold:
         retriever = golden_for(asked, bench, settings.index, engine, checkpoint)
     else:
@@ -228,7 +234,8 @@ def evaluate(
         settings = measured_settings(pipeline, settings)
     else:
         knowledge = place.for_method(method, retriever)
-        program = build(method, retriever, bounds, knowledge=knowledge, **opt.arguments(arg))
+        program = build(method, retriever, bounds, knowledge=knowledge, **arguments)
+        check_budget(program)
     ledger = running.limits(settings)
     with session(settings, asked) as here:
         if dry_run:
@@ -279,31 +286,16 @@ def split_of(bench: Any, name: str) -> Any:
 
 
 def methods(json: opt.Json = False) -> None:
-    """List the methods with their knobs, parts and sources."""
-    from rich.table import Table
+    """List the methods with their knobs, roles, arguments, parts and sources."""
+    import sys
 
+    from hopsmith.method_list import blocks, rows
     from hopsmith.show import out, print_json
-    from programs import methods as all_methods
+    from programs.registry import unloadable
 
-    rows: list[dict[str, Any]] = [
-        {
-            "name": name,
-            "summary": cls.info.summary,
-            "source": cls.info.source,
-            "knobs": {k.name: list(k.values) for k in cls.knobs},
-            "parts": list(cls.info.parts),
-            "oracle": cls.info.oracle,
-        }
-        for name, cls in all_methods().items()
-    ]
+    for line in unloadable():
+        print(f"hopsmith: {line}", file=sys.stderr)
     if json:
-        print_json({"methods": rows})
+        print_json({"methods": rows()})
         return
-    table = Table()
-    table.add_column("method", no_wrap=True, min_width=max(len(row["name"]) for row in rows))
-    for column in ("what it does", "knobs", "parts", "source"):
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        knobs = ", ".join(str(k) for k in row["knobs"])
-        table.add_row(row["name"], row["summary"], knobs, ", ".join(row["parts"]), row["source"])
-    out.print(table)
+    out.print(blocks())

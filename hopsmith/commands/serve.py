@@ -221,10 +221,9 @@ def sources(
     for name in methods:
         refuse_gold(name)
         bounds = HopBudget.parse(budget or "", method_of(name).default_budget())
+        arguments = opt.method_arguments(name, arg)
         place = GraphPlace.of(settings)
-        found.append(
-            MethodSource(name, name, context, bounds, opt.arguments(arg), engine, place, over)
-        )
+        found.append(MethodSource(name, name, context, bounds, arguments, engine, place, over))
     return found
 
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import dspy
 
+from hopsmith.budgets import check_budget
 from hopsmith.endpoint import EndpointLM
 from hopsmith.errors import HopsmithError
 from hopsmith.knowledge import GraphPlace
@@ -114,6 +115,7 @@ class MethodSource:
         over = self.over(retriever)
         knowledge = self.graph.for_method(self.method, over)
         program = build(self.method, over, self.budget, knowledge=knowledge, **self.arguments)
+        check_budget(program)
         context = self.context()
         with dspy.context(**context):
             mark = fingerprint(program)

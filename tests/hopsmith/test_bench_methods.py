@@ -12,7 +12,7 @@ from benchmarks import synthetic
 from benchmarks.lookup import LookupRetriever
 from hopsmith.bench_methods import Call, bench_methods, critical_path
 from hopsmith.cli import app, guarded
-from hopsmith.errors import HopsmithError
+from programs import ProgramError
 from signatures.walker import Edges
 
 
@@ -89,7 +89,7 @@ def test_the_command_prints_one_object(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_an_unknown_method_is_named() -> None:
-    with pytest.raises(HopsmithError, match="no method nope; there are"):
+    with pytest.raises(ProgramError, match="no method 'nope'; there are"):
         bench_methods(["nope"])
 
 

@@ -133,6 +133,16 @@ def test_bad_utf8_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         (["eval", "--benchmark", "synthetic:x", "--lm", "oracle"], "synthetic[:questions"),
         (["compile", "--benchmark", "synthetic", "--out", "o", "--prompts", "magic"], "--prompts"),
         (["eval", "--no-such-flag"], "--no-such-flag"),
+        (
+            ["eval", "--benchmark", "synthetic", "--method", "router", "--arg", "agentic=ircot"],
+            "agentic is a part, which must be a program, got 'ircot': --arg can't give one",
+        ),
+        (
+            ["eval", "--benchmark", "synthetic", "--method", "router", "--arg", "foo=1"],
+            "router takes no argument 'foo'; those it takes, with their defaults: coverage=0.5",
+        ),
+        (["ask", "q", "--method", "direct", "--arg", "budget=1"], "takes no argument 'budget'"),
+        (["ask", "q", "--method", "direct", "--arg", "knowledge=1"], "with their defaults: none"),
         (["eval", "--benchmark", "synthetic", "--split", "magic"], "there are train, dev, test"),
         (["eval", "--benchmark", "synthetic", "--price=-1,2"], "not below 0"),
         (["eval", "--benchmark", "synthetic", "--price=nan,2"], "not below 0"),
@@ -266,14 +276,6 @@ def test_an_export_takes_no_other_budget(
     assert (code, "--budget and --arg can't change" in one_line(err)) == (2, True)
 
 
-def test_methods_lists_knobs_and_sources(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "methods", "--json")
-    rows = {row["name"]: row for row in json.loads(out)["methods"]}
-    assert code == 0
-    assert "passages" in rows["decompose"]["knobs"]
-    assert all(row["source"] for row in rows.values())
-
-
 def test_help_is_cheap_and_imports_nothing_heavy() -> None:
     import subprocess
 
@@ -324,27 +326,6 @@ def test_golden_is_refused_where_no_gold_is_known(
     assert "works with hopsmith eval and compare alone" in one_line(err)
 
 
-def test_a_method_of_an_installed_package_is_listed_and_built(
-    monkeypatch: pytest.MonkeyPatch, world: Benchmark, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from importlib.metadata import EntryPoint
-
-    from programs import build, methods, registry
-
-    point = EntryPoint("mine", "programs.single_shot:SingleShot", "hopsmith.methods")
-    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
-    methods.cache_clear()
-    try:
-        code, told, _ = run(capsys, "methods", "--json")
-        rows = {row["name"]: row for row in json.loads(told)["methods"]}
-        assert code == 0
-        assert list(rows)[-1] == "mine"
-        assert all(row["summary"] and row["source"] for row in rows.values())
-        assert type(build("mine", None)).__name__ == "SingleShot"  # type: ignore[arg-type]
-    finally:
-        methods.cache_clear()
-
-
 def test_without_a_command_the_help_is_printed_alone(capsys: pytest.CaptureFixture[str]) -> None:
     code, told, err = run(capsys)
     assert code == 2
@@ -363,19 +344,6 @@ def test_an_out_that_can_not_be_made_is_named(
     code, told, err = run(capsys, "index", corpus, "--out", out, "--engine", "bm25", "--json")
     assert (code, told) == (2, "")
     assert str(corpus) in one_line(err)
-
-
-def test_methods_never_cuts_a_name(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import rich.console
-
-    from hopsmith import show
-    from programs import methods
-
-    monkeypatch.setattr(show, "out", rich.console.Console(width=80))
-    _, out, _ = run(capsys, "methods")
-    assert [name for name in methods() if f" {name} " not in out] == []
 
 
 def test_an_exported_pipeline_takes_no_other_method(
