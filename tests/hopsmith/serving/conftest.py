@@ -62,7 +62,7 @@ class Live:
         """Whether a new client is let in."""
         try:
             return httpx.get(f"{self.url}/healthz", verify=False).status_code == 200
-        except httpx.ConnectError:
+        except httpx.TransportError:
             return False
 
     def ask(self, question: str = "Where was its founder born?", **more: Any) -> httpx.Response:
