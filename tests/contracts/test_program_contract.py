@@ -90,7 +90,8 @@ def values(annotation: Any) -> st.SearchStrategy[Any]:
     if annotation is float:
         return st.floats(0, 1)
     if get_origin(annotation) is list:
-        return st.lists(text, max_size=12)
+        numbers = int in get_args(annotation)
+        return st.lists(st.integers(-3, 70) if numbers else text, max_size=12)
     if type(None) in get_args(annotation):
         return st.one_of(st.none(), text)
     choices = [a for a in get_args(annotation) if isinstance(a, str)]
@@ -139,6 +140,16 @@ class TestEveryMethod:
         prediction = ask(program, single.question, OracleAdapter([single]))
         check(prediction, program.budget)
         assert prediction.answer == single.answer
+
+    def test_later_hops_follow_from_earlier_ones(
+        self, name: str, world: Benchmark, words: Any
+    ) -> None:
+        if not methods()[name].info.oracle or name == "coverage_anchor":
+            pytest.skip("the oracle can't answer for it, or all its searches are one wave")
+        bridge = next(q for q in world.questions["dev"] if q.kind == "bridge")
+        hops = ask(build(name, words), bridge.question, OracleAdapter([bridge])).evidence.hops
+        waves = {hop.parent for hop in hops}
+        assert len(hops) == 1 or waves - {None}
 
     def test_passages_knob_is_respected_exactly(
         self, name: str, world: Benchmark, words: Any

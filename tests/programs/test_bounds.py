@@ -36,13 +36,15 @@ def test_a_method_reads_its_knobs_its_defaults_and_what_every_search_has(made: B
     assert bounds_read(made("direct")) == {"lm_calls", "think"}
 
 
-def test_what_is_not_handed_on_to_its_parts_a_method_does_not_read(made: Build) -> None:
-    assert {"passages", "retrieve"} <= bounds_read(made("router"))
-    assert not {"hops", "sub_queries"} & bounds_read(made("router"))
+def test_what_its_parts_read_a_method_reads(made: Build) -> None:
+    read = bounds_read(made("router"))
+    assert {"passages", "retrieve", "hops", "sub_queries", "candidates"} <= read
+    assert not {"depth", "expansions"} & read
     assert {"hops", "candidates", "passages"} <= bounds_read(made("graph"))
     other = HopBudget(**{name: low + 1 for name, (low, _) in LIMITS.items()}, think=("writer",))
-    handed = other.handed_on(HopBudget())
-    assert {n for n in EVERY if getattr(handed, n) == getattr(other, n)} == set(HANDED_ON)
+    same = other.handed_on(HopBudget(), own=other)
+    assert {n for n in EVERY if getattr(same, n) == getattr(other, n)} == set(HANDED_ON)
+    assert other.handed_on(HopBudget(), own=HopBudget()) == other
 
 
 @pytest.mark.parametrize("name", sorted(n for n, c in methods().items() if c.info.oracle))
