@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from programs.budget import HopBudget, Knob, think
+from programs.errors import ProgramError
 from programs.evidence import Conclusion, Evidence, StopReason, ended, normal_query
 from programs.program import MethodInfo, MultiHopProgram
 from programs.queries import stated, worded
@@ -35,8 +36,10 @@ class ActiveRetrieval(MultiHopProgram):
     def __init__(
         self, retriever: Retriever, budget: HopBudget | None = None, summary: bool = False
     ) -> None:
-        super().__init__(retriever, budget, summary=bool(summary))
-        self.summary = bool(summary)
+        if not isinstance(summary, bool):
+            raise ProgramError(f"summary is true or false, got {summary!r}")
+        super().__init__(retriever, budget, summary=summary)
+        self.summary = summary
         if self.summary:
             self.searcher = Step(Condense, "searcher", fallback={"notes": []})
 

@@ -78,6 +78,11 @@ def test_what_is_no_number_is_refused_by_name(
         build(name, words, **{argument: value})
 
 
+def test_a_word_is_no_yes(words: Any) -> None:
+    with pytest.raises(ProgramError, match="summary is true or false, got 'abc'"):
+        build("par2", words, summary="abc")
+
+
 def test_own_methods_tell_the_arguments_of_their_constructors() -> None:
     class Plain(SingleShot):
         pass
