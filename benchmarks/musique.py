@@ -114,10 +114,11 @@ def triples(asked: Question) -> list[Triple]:
     answers = [hop.answer or "" for hop in asked.hops]
     for hop, wording in zip(asked.hops, asked.meta["sub_questions"], strict=True):
         stated = subject_and_relation(wording)
-        if stated is None or hop.passage is None or hop.answer is None:
+        if stated is None or hop.passage is None or not hop.answer:
             continue
         subject = re.sub(r"#(\d+)", lambda place: answers[int(place[1]) - 1], stated[0])
-        found.append(Triple(_joined(subject), stated[1], hop.answer, hop.passage))
+        if subject.strip():
+            found.append(Triple(_joined(subject), stated[1], hop.answer, hop.passage))
     return found
 
 

@@ -35,6 +35,8 @@ NEEDS: Mapping[str, str] = {
     "cached_prompt_tokens": "cached_prompt_tokens",
     "parse_failures": "parse_failures",
     "hop_recall_in_order": "hops",
+    "at_cap": "hops",
+    "fallbacks": "hops",
     "first_hop": "hops",
     "decomposition_accuracy": "hops",
 }

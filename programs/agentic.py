@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import dspy
 
+from programs.answers import stated
 from programs.budget import HopBudget, Knob, think
 from programs.evidence import HOPS, Conclusion, Evidence, StopReason, ended
 from programs.program import MethodInfo, MultiHopProgram
-from programs.queries import stated, worded
+from programs.queries import worded
 from programs.step import Step
 from retrieval import Passage, Retriever
 from signatures import NextSearch
@@ -144,12 +145,13 @@ def names_something(query: str, question: str, evidence: Evidence) -> bool:
 
 def title_names(title: str) -> set[str]:
     """The words of a title that may be a name's, case folded: those with a capital or a digit, all
-    of them where it has none; "the", "of" and their like aside."""
+    of them where it has none; "the", "of" and their like aside, unless it has nothing else."""
     from bm25s.stopwords import STOPWORDS_EN_PLUS
 
     words = _NAME.findall(title)
     marked = [word for word in words if word != word.lower() or word[0].isdigit()]
-    return {word.casefold() for word in marked or words} - set(STOPWORDS_EN_PLUS)
+    every = {word.casefold() for word in marked or words}
+    return every - set(STOPWORDS_EN_PLUS) or every
 
 
 def names(text: str) -> set[str]:

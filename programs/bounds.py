@@ -25,7 +25,7 @@ def bounds_read(program: MultiHopProgram) -> frozenset[str]:
     none of them searches nothing."""
     bases = [base for base in type(program).__mro__ if issubclass(base, MultiHopProgram)]
     declared = {n for base in bases for n in (*base.defaults, *(k.name for k in base.knobs))}
-    own = declared.intersection(f.name for f in fields(HopBudget))
+    own = declared.intersection(f.name for f in fields(HopBudget)) | program.reads
     of_parts = frozenset[str]().union(*map(bounds_read, program.parts.values()))
     return ALWAYS | of_parts | own | (SEARCHING if own else frozenset())
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dspy
 from dspy.primitives.code_interpreter import FinalOutput
 
+from programs.answers import stated
 from programs.budget import HopBudget, Knob, think
 from programs.evidence import Conclusion, Evidence, StopReason, ended
 from programs.interpreter import Factory, Kind, Sandbox
 from programs.program import MethodInfo, MultiHopProgram
-from programs.queries import stated
 from programs.repl import Ran, Repl, bare, transcript
 from programs.searching import Acting, searching
 from programs.step import Step

@@ -8,13 +8,13 @@ from typing import Literal
 
 import dspy
 
+from programs.answers import stated
 from programs.budget import HopBudget, Knob, think
 from programs.carried import Carried, carry, variants
 from programs.errors import ProgramError
 from programs.evidence import Conclusion, Evidence, normal_query
 from programs.plans import PlanStep, parse_plan, waves
 from programs.program import MethodInfo, MultiHopProgram
-from programs.queries import is_null, stated
 from programs.step import Step
 from retrieval import Retriever
 from signatures import (
@@ -183,8 +183,8 @@ def outcomes(reply: dspy.Prediction, limit: int) -> dict[str, object]:
     """What a reply with several answers makes of its hop: the best ``limit`` of them, each once."""
     answers: dict[str, str] = {}
     for text in reply.answers or ():
-        answer = " ".join(str(text).split())
-        if not is_null(answer):
+        answer = stated(text)
+        if answer:
             answers.setdefault(normal_query(answer), answer)
     best = [*answers.values()][:limit]
     error = reply.get("error")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from programs.answers import stated
 from retrieval import Passage
 
 Status = Literal[
@@ -208,7 +209,7 @@ class Conclusion:
 def ended(answer: str | None, stop: StopReason, error: str | None, cap: str = "") -> Conclusion:
     """The writer's last word: an empty answer is an abstention, or an error where it failed. That
     a cap came before it is kept."""
-    if answer and answer.strip():
+    if stated(answer):
         return Conclusion(answer, stop, cap=cap)
     cap = cap or (HOPS if stop == "budget" else "")
     return Conclusion(None, "error" if error else "unanswerable", error, cap=cap)

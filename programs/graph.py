@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import dspy
 
 from programs.agentic import Agentic
+from programs.answers import stated
 from programs.arguments import check_part
 from programs.budget import HopBudget, Knob, think
 from programs.errors import ProgramError
@@ -15,7 +16,7 @@ from programs.knowledge.graph import Knowledge
 from programs.knowledge.names import base_key, entity_key
 from programs.knowledge.walk import Edge, Walk, shown
 from programs.program import MethodInfo, MultiHopProgram
-from programs.queries import is_null, worded
+from programs.queries import worded
 from programs.step import Step
 from retrieval import Passage, Retriever
 from retrieval.contract import MAX_K
@@ -54,7 +55,7 @@ class Graph(MultiHopProgram):
         Knob("candidates", (1, 2, 3)),
         *think("walker"),
     )
-    defaults = {"hops": 5, "candidates": 3}
+    defaults = {"hops": 4, "candidates": 3}
 
     def __init__(
         self,
@@ -105,8 +106,8 @@ class Graph(MultiHopProgram):
             taken = self.chosen(reply, edges)
             self.follow(walk, taken, reached, evidence)
             facts += [edge.line for edge in taken]
-            answer = " ".join(str(reply.answer or "").split())
-            if facts and not is_null(answer):
+            answer = stated(reply.answer)
+            if facts and answer:
                 note_source(answer, evidence)
                 return Conclusion(answer, extra={"edges": len(facts)})
             if not taken:

@@ -109,6 +109,10 @@ class HiQ(MultiHopProgram):
         kind = Parameter.KEYWORD_ONLY
         return {**own, **{n: Parameter(n, kind, default=v) for n, v in fields.items()}}
 
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset() if self.binary else frozenset({"sub_queries"})
+
     def with_threshold(self, threshold: float) -> HiQ:
         """A copy with another bar of the soft trigger. Raises ``ProgramError`` when there is none,
         or when it is no probability."""

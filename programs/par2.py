@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from programs.answers import stated
 from programs.budget import HopBudget, Knob, think
 from programs.errors import ProgramError
 from programs.evidence import Conclusion, Evidence, StopReason, ended, normal_query
 from programs.program import MethodInfo, MultiHopProgram
-from programs.queries import stated, worded
+from programs.queries import worded
 from programs.step import Step
 from retrieval import Passage, Retriever
 from signatures import Condense, Context, PlanCoverage, Sufficiency, render

@@ -24,14 +24,14 @@ from typing import Any, ClassVar, Literal
 
 import dspy
 
+from programs.answers import stated
 from programs.budget import HopBudget, Knob
 from programs.errors import BudgetError, OutOfBudget, QuestionError, WriterFailed
-from programs.evidence import HOPS, Conclusion, Evidence
+from programs.evidence import HOPS, Conclusion, Evidence, ended
 from programs.fan_out import fan_out
 from programs.faults import StopRun
 from programs.ledger import Ledger
 from programs.metered import MeteredAdapter
-from programs.queries import stated
 from programs.scope import Meter, Scope, current, entering
 from programs.state import dump_program, load_program
 from programs.step import Step
@@ -100,6 +100,11 @@ class MultiHopProgram(dspy.Module):  # type: ignore[misc]
         every = signature(cls.__init__).parameters
         return {n: p for n, p in every.items() if n not in (*SHARED, *cls.info.parts)}
 
+    @property
+    def reads(self) -> frozenset[str]:
+        """Bounds on which it depends besides its knobs and defaults."""
+        return frozenset()
+
     def solve(self, question: str, evidence: Evidence) -> Conclusion:
         """The method. Grows ``evidence``; raises ``OutOfBudget`` when a bound stops it."""
         raise TypeError(f"{type(self).__name__} must define solve(question, evidence)")
@@ -128,7 +133,7 @@ class MultiHopProgram(dspy.Module):  # type: ignore[misc]
             end = self.solve(question, evidence)
         except OutOfBudget as bound:
             end = self.at_cap(question, evidence)
-            end = replace(end, cap=end.cap or scope.meter.bound(str(bound)))
+            end = replace(end, cap=scope.meter.bound(str(bound)))
         except WriterFailed as fault:
             end = Conclusion(None, "error", str(fault))
         except RetrievalError as fault:
@@ -157,7 +162,7 @@ class MultiHopProgram(dspy.Module):  # type: ignore[misc]
         """The best answer so far: the reserved LM call over the evidence, or when even that is
         gone (deadline passed, reserve spent) the latest answer of any hop."""
         try:
-            return Conclusion(self.write(question, evidence), "budget")
+            return ended(self.write(question, evidence), "budget", None)
         except OutOfBudget:
             return Conclusion(evidence.best_answer(), "budget")
         except WriterFailed as fault:
@@ -206,21 +211,23 @@ class MultiHopProgram(dspy.Module):  # type: ignore[misc]
             self.final, context=self.context(evidence.ranked()), question=question
         )
         if not reply.get("error"):
-            return str(reply.answer) if reply.answer else None
+            return stated(reply.answer) or None
         best = evidence.best_answer()
         if best is None:
             raise WriterFailed(str(reply.error))
         return best
 
     def with_budget(self, budget: HopBudget) -> MultiHopProgram:
-        """A copy with another budget; its parts keep theirs, but for the bounds that differ from
-        this program's. Raises ``BudgetError`` where it isn't one."""
+        """A copy with another budget; its parts keep theirs, but for the bounds and thinking roles
+        that differ from this program's. Raises ``BudgetError`` where it isn't one."""
         if not isinstance(budget, HopBudget):
             raise BudgetError(f"a HopBudget is wanted, got {type(budget).__name__}")
         copied: MultiHopProgram = self.deepcopy()
         changed = budget.changes(self.budget)
+        think, before = set(budget.think), set(self.budget.think)
         for _, program in copied.named_sub_modules(MultiHopProgram):
-            program.budget = replace(program.budget, **changed)
+            roles = set(program.budget.think) - (before - think) | (think - before)
+            program.budget = replace(program.budget, **changed, think=tuple(roles))
         copied.budget = budget
         return copied
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from programs.answers import is_null
 from programs.evidence import normal_query
 from retrieval.corpus import is_text
 
@@ -25,14 +26,3 @@ def worded(queries: object) -> list[str]:
 
 def _searchable(text: str) -> bool:
     return bool(re.search(r"\w", text)) and is_text(text) and not is_null(text)
-
-
-def stated(answer: object) -> str:
-    """An LM's answer on one line; empty where it wrote none, or "nothing" in words."""
-    text = "" if answer is None else " ".join(str(answer).split())
-    return "" if is_null(text) else text
-
-
-def is_null(text: str) -> bool:
-    """Whether an LM wrote "nothing" in words."""
-    return text.strip(" .").casefold() in ("", "null", "none", "n/a", "unknown")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from programs.answers import stated
 from programs.budget import HopBudget, Knob, think
 from programs.decompose import outcome
 from programs.evidence import Conclusion, Evidence, StopReason, ended
 from programs.program import MethodInfo, MultiHopProgram
-from programs.queries import stated, worded
+from programs.queries import worded
 from programs.step import Step
 from retrieval import Retriever
 from signatures import FollowUp, Resolve, SynthesizeFacts

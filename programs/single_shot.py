@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dspy
 
+from programs.answers import stated
 from programs.budget import HopBudget, Knob, think
 from programs.evidence import Conclusion, Evidence, ended
 from programs.program import MethodInfo, MultiHopProgram
-from programs.queries import stated
 from retrieval import Retriever
 
 

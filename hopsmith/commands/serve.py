@@ -223,7 +223,10 @@ def sources(
         bounds = HopBudget.parse(budget or "", method_of(name).default_budget())
         arguments = opt.method_arguments(name, arg)
         place = GraphPlace.of(settings)
-        found.append(MethodSource(name, name, context, bounds, arguments, engine, place, over))
+        alone = len(methods) == 1
+        found.append(
+            MethodSource(name, name, context, bounds, arguments, engine, place, over, alone)
+        )
     return found
 
 

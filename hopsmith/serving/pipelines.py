@@ -109,13 +109,16 @@ class MethodSource:
     graph: GraphPlace = field(default_factory=GraphPlace)
     over: Callable[[BaseRetriever], BaseRetriever] = lambda retriever: retriever
     """What lies over the index: a reranker."""
+    alone: bool = True
+    """Whether budget and arguments are meant for this method and no other."""
 
     def load(self, open_index: OpenIndex, seconds: float) -> Served:
         retriever = open_index(self.engine)
         over = self.over(retriever)
         knowledge = self.graph.for_method(self.method, over)
         program = build(self.method, over, self.budget, knowledge=knowledge, **self.arguments)
-        check_budget(program)
+        if self.alone:
+            check_budget(program)
         context = self.context()
         with dspy.context(**context):
             mark = fingerprint(program)

@@ -8,6 +8,7 @@ whose reply can't be used stays unread, is counted, and comes again with the nex
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -168,7 +169,8 @@ def proposition_of(claim: Any, passage: Passage) -> Proposition | None:
 def _stands_in(name: str, passage: Passage) -> bool:
     written = f"{passage.title} {passage.text}"
     if is_literal(name):
-        return numbers(name) <= numbers(written)
+        spaced = re.sub(r"(?<=\d) (?=\d{3}\b)", "", written)
+        return numbers(name) <= numbers(written) | numbers(spaced)
     words, text = entity_key(name).split(), set(entity_key(written).split())
     return 2 * sum(word in text for word in words) >= len(words) > 0
 

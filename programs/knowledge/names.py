@@ -13,17 +13,12 @@ _BRACKETS = re.compile(r"\([^)]*\)")
 _ARTICLES = frozenset({"the", "a", "an"})
 _PRONOUNS = frozenset({"he", "she", "it", "they", "his", "her", "its", "their"})
 _NUMBER = re.compile(r"\d+(st|nd|rd|th|s)?")
-_THOUSANDS = re.compile(r"(?<!\d)\d{1,3}(?:[,'’ \u00a0\u2009\u202f]\d{3})+(?!\d)")
-_LONG_MONTHS = """january february march april may june july august september october november
-december"""
-_MONTHS = {
-    name: str(number)
-    for number, month in enumerate(_LONG_MONTHS.split(), 1)
-    for name in (month, month[:3])
-} | {"sept": "9"}
-_NOT_NAMES = """ad bc ce bce of c ca circa about around hundred thousand million billion percent m
-km cm mm kg g ft mi sq years year days day hours minutes seconds dollars euros pounds usd eur gbp"""
-_WITH_NUMBERS = frozenset(_NOT_NAMES.split()).union(_MONTHS)
+_THOUSANDS = re.compile(r"(?<!\d)\d{1,3}(?:[.,'’\u00a0\u2009\u202f]\d{3})+(?!\d)")
+_NOT_NAMES = """january february march april may june july august september october november
+december jan feb mar apr jun jul aug sep sept oct nov dec ad bc ce bce of c ca circa about around
+hundred thousand million billion percent m km cm mm kg g ft mi sq years year days day hours minutes
+seconds dollars euros pounds usd eur gbp"""
+_WITH_NUMBERS = frozenset(_NOT_NAMES.split())
 LONGEST_NAME = 10
 """Words of a name that is looked for in a text."""
 
@@ -57,11 +52,11 @@ def is_literal(name: str) -> bool:
 
 
 def numbers(text: str) -> set[str]:
-    """The numbers in a text, thousands separators and leading zeros aside, and those of the months
-    that it names."""
+    """The numbers of three digits and more in a text (years, amounts), as they are written and
+    without thousands separators and leading zeros. Shorter ones, days and counts, may stand
+    there in words."""
     joined = _THOUSANDS.sub(lambda found: re.sub(r"\D", "", found[0]), text)
-    named = (_MONTHS.get(word) for word in _WORD.findall(text.casefold()))
-    return {n.lstrip("0") or "0" for n in re.findall(r"\d+", joined)} | set(filter(None, named))
+    return {n.lstrip("0") for n in re.findall(r"\d{3,}", joined)}
 
 
 def full_name(name: str, title: str, kind: str = "") -> str:

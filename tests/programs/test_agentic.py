@@ -159,6 +159,12 @@ def test_small_words_of_titles_name_nothing(query: str, named: bool) -> None:
     assert names_something(query, "When was its architect born?", evidence) is named
 
 
+def test_a_title_of_small_words_is_a_name() -> None:
+    evidence = Evidence()
+    evidence.add(role="controller", query="q", passages=[Passage("1", "Her (film)", "a")])
+    assert names_something("who directed Her", "Who made it?", evidence)
+
+
 def test_names_are_those_of_question_and_passages() -> None:
     evidence = Evidence()
     passage = Passage(id="1", title="blue harbour", text="It was painted by Ida Moor in 1948.")

@@ -25,7 +25,9 @@ def made(
     world: Benchmark, words: Any, knowledge_of: Callable[[Benchmark], Knowledge]
 ) -> Callable[..., Any]:
     knowledge = knowledge_of(world)
-    return lambda name, budget=None: build(name, words, budget, knowledge=knowledge)
+    return lambda name, budget=None, **given: build(
+        name, words, budget, knowledge=knowledge, **given
+    )
 
 
 def test_a_method_reads_its_knobs_its_defaults_and_what_every_search_has(made: Build) -> None:
@@ -34,6 +36,8 @@ def test_a_method_reads_its_knobs_its_defaults_and_what_every_search_has(made: B
     assert bounds_read(made("decompose")) == search | {"sub_queries", "candidates"}
     assert bounds_read(made("hiq_static")) >= {"depth", "expansions", "candidates", "sub_queries"}
     assert bounds_read(made("direct")) == {"lm_calls", "think"}
+    assert "sub_queries" not in bounds_read(made("hiq"))
+    assert "sub_queries" in bounds_read(made("hiq", decomposition="static"))
 
 
 def test_what_its_parts_read_a_method_reads(made: Build) -> None:

@@ -49,6 +49,7 @@ def test_a_part_goes_as_far_as_its_own_default_unless_it_is_told(words: Any) -> 
     assert build("router", words, HopBudget(hops=4)).agentic.budget.hops == 4
     assert build("router", words, HopBudget(hops=2)).agentic.budget.hops == 2
     assert build("router", words, HopBudget(hops=4, passages=2)).agentic.budget.passages == 2
+    assert build("router", words, HopBudget(hops=5)).agentic.budget.hops == 5
     wide = build("router", words, HopBudget(hops=4)).agentic.budget
     assert wide.context_passages == Agentic.default_budget().context_passages
 
@@ -59,3 +60,12 @@ def test_another_budget_goes_to_the_parts_where_it_differs(words: Any) -> None:
     assert other.agentic.budget == replace(program.agentic.budget, passages=2)
     assert other.decompose.budget.passages == 2
     assert program.agentic.budget.passages == 5
+
+
+def test_roles_that_think_are_handed_on_and_the_parts_own_stay(words: Any) -> None:
+    program = build("router", words)
+    program.decompose.budget = replace(program.decompose.budget, think=("resolver",))
+    thinking = program.with_budget(replace(program.budget, think=("planner",)))
+    assert thinking.decompose.budget.think == ("planner", "resolver")
+    back = thinking.with_budget(replace(thinking.budget, think=()))
+    assert back.decompose.budget.think == ("resolver",)

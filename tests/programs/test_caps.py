@@ -72,6 +72,22 @@ def test_a_router_tells_its_parts_cap(words: Any) -> None:
     assert (prediction.route, prediction.cap) == ("agentic", "hops=4")
 
 
+@pytest.mark.parametrize("nothing", ["", "null", "Unknown."])
+@pytest.mark.parametrize("bounds", [{"hops": 1}, {"lm_calls": 2}])
+def test_a_writer_that_states_nothing_at_a_cap_abstains(
+    words: Any, nothing: str, bounds: dict[str, int]
+) -> None:
+    def script(signature: type[dspy.Signature], _: Mapping[str, Any]) -> Mapping[str, Any]:
+        more = {"done": False, "next_query": f"Ida Moor {len(words.queries)}"}
+        return {name: more.get(name, nothing) for name in signature.output_fields}
+
+    budget = replace(methods()["agentic"].default_budget(), **bounds)
+    with dspy.context(lm=stand_in("scripted/lm"), adapter=ScriptedAdapter(script)):
+        prediction = build("agentic", words, budget)(question=QUESTION)
+    assert (prediction.answer, prediction.stop_reason) == (None, "unanswerable")
+    assert prediction.cap == ",".join(f"{name}={value}" for name, value in bounds.items())
+
+
 def test_an_end_of_its_own_has_none(words: Any) -> None:
     assert "cap" not in ask("single_shot", words)
 

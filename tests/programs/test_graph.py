@@ -265,3 +265,11 @@ def test_the_entities_of_a_comparison_share_the_room(tmp_path: Path) -> None:
     assert [edge.start for edge in offered] == ["norvale"] * 49 + ["volmer"] * 11
     assert [edge.triple for edge in offered[40:]] == [*to[:9], *other]
     assert len(walk.offered(["norvale", "volmer"], 10)) == 10
+
+
+def test_hops_that_are_given_are_the_fall_backs_too(
+    world: Benchmark, words: Any, knowledge_of: Callable[[Benchmark], Knowledge]
+) -> None:
+    for hops in (2, 5):
+        graph = build("graph", words, HopBudget(hops=hops), knowledge=knowledge_of(world))
+        assert graph.agentic.budget.hops == hops

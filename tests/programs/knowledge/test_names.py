@@ -61,10 +61,10 @@ def test_what_a_passage_is_about_gets_its_title(name: str, kind: str, whole: str
     assert full_name(name, "Ada Quill", kind) == whole
 
 
-def test_numbers_of_a_text_are_those_of_its_months_too() -> None:
-    text = "1,234,567 on 05 Sept. 1948, 1st of the 90s"
-    assert numbers(text) == {"1234567", "5", "9", "1948", "1", "90"}
-    assert numbers("Ada Quill") == set()
+def test_numbers_of_a_text_are_its_years_and_amounts() -> None:
+    text = "1,234,567 on 05 Sept. 1948, 20 150-strong, 12.500 m in the 90s, 0700"
+    assert numbers(text) == {"1234567", "1948", "150", "12500", "700"}
+    assert numbers("Ada Quill, 7") == set()
 
 
 def test_mentions_are_words_with_a_capital_or_digit() -> None:
