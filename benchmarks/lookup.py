@@ -8,6 +8,7 @@ from typing import Any
 from benchmarks.needs import need_of
 from benchmarks.question import Question
 from retrieval import BaseRetriever, Passage
+from retrieval.corpus import CorpusHash
 
 
 class LookupRetriever(BaseRetriever):
@@ -19,6 +20,9 @@ class LookupRetriever(BaseRetriever):
         self._question = question
         self._gold: Mapping[str, Passage] = {p.id: p for p in corpus if p.id in question.supporting}
         self._others = [p for p in corpus if p.id not in self._gold]
+        self._hash = CorpusHash()
+        for passage in corpus:
+            self._hash.add(passage)
 
     def _search(self, queries: list[str], k: int, pool: int | None) -> list[list[Passage]]:
         return [self._one(query, k) for query in queries]
@@ -35,4 +39,4 @@ class LookupRetriever(BaseRetriever):
 
     @property
     def corpus_hash(self) -> str:
-        return "lookup"
+        return self._hash.hex

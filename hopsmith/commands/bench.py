@@ -121,10 +121,12 @@ def methods(
         title=f"an LM of {1000 * latency:.0f} ms a call; dspy.Predict alone takes "
         f"{report.predict_ms:.2f} ms a call, dspy.Parallel {report.parallel_ms:.2f} ms",
         title_justify="left",
+        padding=(0, 0),
     )
-    columns = ("LM calls", "dependent", "path, s", "wall, s", "wall / path")
+    columns = ("LM calls", "steps", "path, s", "wall, s", "wall / path")
     for column in ("method", *columns, "own ms a call", "× Predict", "× Parallel"):
-        table.add_column(column, justify="left" if column == "method" else "right")
+        first = column == "method"
+        table.add_column(column, justify="left" if first else "right", no_wrap=first)
     for m in report.methods:
         path = (str(m.lm_calls), str(m.steps), f"{m.critical_path:.2f}", f"{m.wall:.2f}")
         own = (f"{m.own_ms:.2f}", f"{m.times_predict:.1f}", f"{m.times_parallel:.1f}")
