@@ -31,15 +31,11 @@ def width() -> int:
     return int(dspy.settings.get(WIDTH) or MAX_THREADS)
 
 
-def _nothing(place: int, result: object) -> None:
-    pass
-
-
 def fan_out(
     tasks: Sequence[Callable[[], T]],
     *,
     calls_each: int = 2,
-    keep: Callable[[int, T], object] = _nothing,
+    keep: Callable[[int, T], object] | None = None,
 ) -> list[T]:
     """Run the tasks at once and return their results in order; a single one runs inline.
 
@@ -57,7 +53,8 @@ def fan_out(
         results = []
         for place, task in enumerate(tasks):
             results.append(task())
-            keep(place, results[-1])
+            if keep is not None:
+                keep(place, results[-1])
         return results
 
     tracing = dspy.settings.trace is not None
@@ -77,6 +74,6 @@ def fan_out(
         for trace in traces:
             dspy.settings.trace.extend(trace)
     for place, future in enumerate(futures):
-        if future.exception() is None:
+        if keep is not None and future.exception() is None:
             keep(place, future.result())
     return [future.result() for future in futures]

@@ -189,7 +189,7 @@ class MultiHopProgram(dspy.Module):  # type: ignore[misc]
         """Ask one step several independent things at once; replies in order. ``keep`` is given
         each reply's place and the reply, also where a bound stops the others."""
         tasks = [partial(self.ask, step, **given) for given in inputs]
-        return fan_out(tasks) if keep is None else fan_out(tasks, keep=keep)
+        return fan_out(tasks, keep=keep)
 
     def search(self, queries: Sequence[str]) -> list[list[Passage]]:
         """One batched search at the budget's k and pool."""
