@@ -117,7 +117,9 @@ class TestEveryMethod:
         budget = replace(methods()[name].default_budget(), lm_calls=cap)
         adapter = ScriptedAdapter(lambda s, _: outputs_of(script.draw, s))
         program = build(name, words, budget)
-        check(ask(program, world.questions["dev"][0].question, adapter), budget)
+        prediction = ask(program, world.questions["dev"][0].question, adapter)
+        check(prediction, budget)
+        assert prediction.usage.total.lm_calls <= cap
 
     def test_an_lm_that_never_parses_ends_with_a_reason(
         self, name: str, world: Benchmark, words: Any

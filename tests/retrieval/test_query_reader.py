@@ -43,7 +43,7 @@ def plain(coder: Encoder, text: str) -> Any:
         return coder._loaded().query(ids, mask)[0].numpy()
 
 
-def same(found: Any, whole: Any) -> None:
+def assert_same(found: Any, whole: Any) -> None:
     np.testing.assert_allclose(found, whole, atol=2e-3)
     kept = np.linalg.norm(whole, axis=1) > 0
     assert (found * whole).sum(1)[kept].min() > 0.99999
@@ -66,7 +66,7 @@ def test_it_is_made_when_it_is_worth_it() -> None:
 @given(text=st.one_of(st.sampled_from(QUERIES), st.text(min_size=1, max_size=200)))
 def test_vectors_are_those_of_the_whole_model(coder: Encoder, text: str) -> None:
     coder.forget_queries()
-    same(coder.queries([text])[0], plain(coder, text))
+    assert_same(coder.queries([text])[0], plain(coder, text))
 
 
 def test_many_at_once_are_read_as_one_by_one(coder: Encoder) -> None:
@@ -75,7 +75,7 @@ def test_many_at_once_are_read_as_one_by_one(coder: Encoder) -> None:
     assert len(QUERIES) > FEW
     coder.forget_queries()
     for text, vectors in zip(QUERIES, together, strict=True):
-        same(coder.queries([text])[0], vectors)
+        assert_same(coder.queries([text])[0], vectors)
 
 
 @pytest.mark.parametrize("augment", [False, True])
@@ -86,7 +86,7 @@ def test_a_checkpoint_of_ones_own_is_read_the_same(
     assert own.spec.augment is augment
     assert own._reader
     for text in QUERIES:
-        same(own.queries([text])[0], plain(own, text))
+        assert_same(own.queries([text])[0], plain(own, text))
 
 
 class Forked(torch.nn.Module):
@@ -187,7 +187,7 @@ def test_a_processor_without_the_kernels_reads_whole_weights() -> None:
     own = quick(Encoder(checkpoint()))
     assert own._reader
     assert not any(isinstance(m, HalfLinear) for m in own._reader.modules())
-    same(own.queries([QUERIES[1]])[0], plain(own, QUERIES[1]))
+    assert_same(own.queries([QUERIES[1]])[0], plain(own, QUERIES[1]))
 
 
 def test_elsewhere_than_on_the_cpu_there_is_none() -> None:
